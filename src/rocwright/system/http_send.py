@@ -45,7 +45,10 @@ class Passing(Exception):
 
 
 class Refused(Unreachable):
-    """A server answered, with a status that will not change; names of `headers` are in lower case."""
+    """A server answered, with a status that will not change.
+
+    `headers` are those of its answer, by names in lower case.
+    """
 
     def __init__(
         self, where: str, status: int, reason: str, headers: Mapping[str, str] | None = None

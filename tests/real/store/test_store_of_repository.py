@@ -16,8 +16,8 @@ import boto3
 import pytest
 
 from real.store.servers import KEY, SECRET, S3Server, use
-from unit.pipeline.doctor.conftest import PATHS, of, visited
 from unit.pipeline.doctor.imitation import TOKEN, Imitation, imitated
+from unit.pipeline.doctor.visits import PATHS, of, visited
 
 GUIDE = Path(__file__).resolve().parents[3] / "docs/how-to/github-day-one.md"
 DOCUMENTS = re.findall(r"```json\n(.*?)```", GUIDE.read_text(encoding="utf-8"), re.DOTALL)

@@ -11,14 +11,14 @@ from command_line import Run
 from index_server import multi_arch, serving
 from rocwright.errors import UsageError
 from rocwright.pipeline.doctor.repository import find_repository
-from unit.pipeline.doctor.conftest import Doctor, of
 from unit.pipeline.doctor.imitation import Bad, Imitation, runner
+from unit.pipeline.doctor.visits import of, visited
 
 UPSTREAM = {"ROCWRIGHT_ROCM": "index:http://127.0.0.1:9/simple/", "ROCWRIGHT_TEST_FAMILIES": "auto"}
 
 
-def test_nothing_is_missing_without_a_bucket(doctor: Doctor) -> None:
-    well, found = doctor()
+def test_nothing_is_missing_without_a_bucket(github: Imitation) -> None:
+    well, found = visited()
     assert well
     assert {one["id"]: one["verdict"] for one in found} == {
         "checkout": "ok",
@@ -98,19 +98,19 @@ def test_without_a_repository_nothing_is_asked(github: Imitation, rocwright: Run
     assert github.asked == []
 
 
-def test_stale_workflows_of_the_checkout_are_named(doctor: Doctor) -> None:
-    well, found = doctor(stale=("a.yml", "b.yml"))
+def test_stale_workflows_of_the_checkout_are_named(github: Imitation) -> None:
+    well, found = visited(stale=("a.yml", "b.yml"))
     assert not well
     assert of(found, "checkout")["verdict"] == "wrong"
     assert of(found, "checkout")["detail"] == "a.yml and 1 more are not as rendered"
 
 
 def test_without_a_token_the_shell_is_looked_at_and_that_is_said(
-    doctor: Doctor, github: Imitation, monkeypatch: pytest.MonkeyPatch
+    github: Imitation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("GH_TOKEN")
     monkeypatch.setenv("ROCWRIGHT_SOURCES", "minature")
-    well, found = doctor()
+    well, found = visited()
     assert github.asked == []
     assert not well
     assert of(found, "github")["verdict"] == "unlooked"
@@ -139,11 +139,9 @@ LIMIT = {"X-RateLimit-Limit": "60", "X-RateLimit-Remaining": "0", "X-RateLimit-R
         (Bad(418, b"short and stout"), "answers 418", "run again later"),
     ],
 )
-def test_a_bad_answer_is_told_once_with_what_to_do(
-    bad: Bad, said: str, step: str, doctor: Doctor, github: Imitation
-) -> None:
+def test_a_bad_answer_is_told_once_with_what_to_do(bad: Bad, said: str, step: str, github: Imitation) -> None:
     github.bad["/repos/me/rocwright"] = bad
-    well, found = doctor()
+    well, found = visited()
     assert not well
     github_ = of(found, "github")
     assert github_["verdict"] == "wrong"
@@ -160,14 +158,14 @@ def test_the_token_is_shown_nowhere(github: Imitation, rocwright: Run) -> None:
 
 
 def test_a_right_that_the_token_lacks_is_named_and_no_fault(
-    doctor: Doctor, github: Imitation, monkeypatch: pytest.MonkeyPatch
+    github: Imitation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ROCWRIGHT_SOURCES", "upstream")
     for name, value in UPSTREAM.items():
         monkeypatch.setenv(name, value)
     for path in ("/actions/variables", "/actions/permissions", "/actions/runners"):
         github.bad[path] = Bad(403, b'{"message": "Resource not accessible by integration"}')
-    well, found = doctor()
+    well, found = visited()
     assert of(found, "variables")["verdict"] == "unlooked"
     assert of(found, "variables")["next_step"] == "give the token the right Variables: read"
     assert of(found, "actions")["next_step"] == "give the token the right Administration: read"
@@ -175,22 +173,22 @@ def test_a_right_that_the_token_lacks_is_named_and_no_fault(
     assert well
 
 
-def test_every_page_is_read(doctor: Doctor, github: Imitation) -> None:
+def test_every_page_is_read(github: Imitation) -> None:
     github.variables = {f"OTHER_{number:03}": "x" for number in range(61)} | {
         "ROCWRIGHT_SOURCES": "miniature"
     }
     github.variables["ROCWRIGHT_LINUX_RUNNER"] = "the-last"
     github.runners = [runner(f"r{number}", "other") for number in range(200)] + [runner("big", "the-last")]
-    well, found = doctor()
+    well, found = visited()
     assert well
     assert of(found, "runners", "the-last")["verdict"] == "ok"
     pages = [path.partition("?")[2] for path in github.asked if "/actions/variables" in path]
     assert pages == [f"per_page=30&page={number}" for number in (1, 2, 3)]
 
 
-def test_a_list_that_stops_short_is_not_taken_for_all(doctor: Doctor, github: Imitation) -> None:
+def test_a_list_that_stops_short_is_not_taken_for_all(github: Imitation) -> None:
     github.bad["/actions/variables"] = Bad(200, b'{"total_count": 2, "variables": []}')
-    well, found = doctor()
+    well, found = visited()
     assert not well
     assert "GitHub counts 2 variables and shows 0" in of(found, "variables")["detail"]
 
@@ -198,10 +196,10 @@ def test_a_list_that_stops_short_is_not_taken_for_all(doctor: Doctor, github: Im
 # -- Actions, workflows
 
 
-def test_workflows_of_a_new_fork_are_off(doctor: Doctor, github: Imitation) -> None:
+def test_workflows_of_a_new_fork_are_off(github: Imitation) -> None:
     github.workflows[".github/workflows/ci.yml"] = "disabled_fork"
     del github.workflows[".github/workflows/ci_linux.yml"]
-    well, found = doctor()
+    well, found = visited()
     assert not well
     assert of(found, "workflows", "ci.yml")["next_step"].startswith(
         "gh workflow enable ci.yml --repo me/rocwright"
@@ -224,7 +222,7 @@ def test_workflows_of_a_new_fork_are_off(doctor: Doctor, github: Imitation) -> N
     ],
 )
 def test_actions_that_may_not_be_used(
-    allowed: str, selected: dict[str, object], verdict: str, said: str, doctor: Doctor, github: Imitation
+    allowed: str, selected: dict[str, object], verdict: str, said: str, github: Imitation
 ) -> None:
     github.permissions["allowed_actions"] = allowed
     github.selected = {
@@ -232,7 +230,7 @@ def test_actions_that_may_not_be_used(
         "verified_allowed": False,
         "patterns_allowed": [],
     } | selected
-    _, found = doctor()
+    _, found = visited()
     assert of(found, "actions")["verdict"] == verdict
     assert said in of(found, "actions")["detail"]
 
@@ -251,21 +249,19 @@ def test_actions_that_may_not_be_used(
         ("ROCWRIGHT_ROCM", "idnex:nightly", "does not say where ROCm comes from"),
     ],
 )
-def test_values_that_no_run_could_use(
-    name: str, value: str, said: str, doctor: Doctor, github: Imitation
-) -> None:
+def test_values_that_no_run_could_use(name: str, value: str, said: str, github: Imitation) -> None:
     github.variables[name] = value
-    well, found = doctor()
+    well, found = visited()
     assert not well
     condition = of(found, "variables", name)
     assert (condition["verdict"], said in condition["detail"]) == ("wrong", True), condition
     assert condition["next_step"].startswith("gh variable set ")
 
 
-def test_variables_of_others_are_nobodys_business(doctor: Doctor, github: Imitation) -> None:
+def test_variables_of_others_are_nobodys_business(github: Imitation) -> None:
     github.about["owner"]["type"] = "Organization"
     github.shared = {"THEIR_VARIABLE": "1", "ROCWRIGHT_TEST_IMAGE": "none", "ROCWRIGHT_SOURCES": "upstream"}
-    well, found = doctor()
+    well, found = visited()
     assert well
     assert of(found, "variables")["detail"] == "set: ROCWRIGHT_SOURCES, ROCWRIGHT_TEST_IMAGE"
     assert of(found, "images", "ROCWRIGHT_TEST_IMAGE")["verdict"] == "note"
@@ -283,9 +279,9 @@ def test_variables_of_others_are_nobodys_business(doctor: Doctor, github: Imitat
         ("https://ghcr.io/me/build", "wrong"),
     ],
 )
-def test_images_that_variables_name(image: str, verdict: str, doctor: Doctor, github: Imitation) -> None:
+def test_images_that_variables_name(image: str, verdict: str, github: Imitation) -> None:
     github.variables["ROCWRIGHT_BUILD_IMAGE"] = image
-    well, found = doctor()
+    well, found = visited()
     assert of(found, "images", "ROCWRIGHT_BUILD_IMAGE")["verdict"] == verdict
     assert well == (verdict != "wrong")
 
@@ -293,10 +289,10 @@ def test_images_that_variables_name(image: str, verdict: str, doctor: Doctor, gi
 # -- runners
 
 
-def test_a_label_that_nobody_serves(doctor: Doctor, github: Imitation) -> None:
+def test_a_label_that_nobody_serves(github: Imitation) -> None:
     github.variables["ROCWRIGHT_LINUX_RUNNER"] = "big-linux"
     github.runners = [runner("one", "BIG"), runner("two", "small-linux")]
-    well, found = doctor()
+    well, found = visited()
     assert not well
     condition = of(found, "runners", "big-linux")
     assert condition["verdict"] == "missing"
@@ -305,31 +301,31 @@ def test_a_label_that_nobody_serves(doctor: Doctor, github: Imitation) -> None:
     assert condition["next_step"] == f"register a runner with this label; or {step}"
 
     github.runners.append(runner("three", "big-linux", status="offline"))
-    assert of(doctor()[1], "runners", "big-linux")["verdict"] == "wrong"
+    assert of(visited()[1], "runners", "big-linux")["verdict"] == "wrong"
     # GitHub compares labels without case.
     github.runners.append(runner("four", "Big-Linux"))
-    assert of(doctor()[1], "runners", "big-linux")["verdict"] == "ok"
+    assert of(visited()[1], "runners", "big-linux")["verdict"] == "ok"
 
 
-def test_runners_of_an_organisation_count_where_they_are_shown(doctor: Doctor, github: Imitation) -> None:
+def test_runners_of_an_organisation_count_where_they_are_shown(github: Imitation) -> None:
     github.variables["ROCWRIGHT_LINUX_RUNNER"] = "big-linux"
     github.about["owner"]["type"] = "Organization"
     github.of_organisation = [runner("ours", "big-linux")]
-    assert of(doctor()[1], "runners", "big-linux")["verdict"] == "ok"
+    assert of(visited()[1], "runners", "big-linux")["verdict"] == "ok"
     github.of_organisation, github.lent = [], ["big-linux"]
-    assert of(doctor()[1], "runners", "big-linux")["verdict"] == "ok"
+    assert of(visited()[1], "runners", "big-linux")["verdict"] == "ok"
     github.lent = []
-    assert of(doctor()[1], "runners", "big-linux")["verdict"] == "missing"
+    assert of(visited()[1], "runners", "big-linux")["verdict"] == "missing"
     github.bad["/orgs/me/actions/runners"] = Bad(403, b"{}")
-    condition = of(doctor()[1], "runners", "big-linux")
+    condition = of(visited()[1], "runners", "big-linux")
     assert condition["verdict"] == "unlooked"
     assert condition["next_step"] == "give the token the right Self-hosted runners: read, of the organisation"
 
 
-def test_tests_of_families_that_no_runner_serves(doctor: Doctor, github: Imitation) -> None:
+def test_tests_of_families_that_no_runner_serves(github: Imitation) -> None:
     github.variables = dict(UPSTREAM)
     github.runners = [runner("gpu", "linux-gfx942-1gpu-ccs-ossci-rocm")]
-    well, found = doctor()
+    well, found = visited()
     assert not well
     stand = {one["about"]: one["verdict"] for one in found if one["id"] == "gpu-runners"}
     assert stand == {
@@ -348,11 +344,11 @@ def test_tests_of_families_that_no_runner_serves(doctor: Doctor, github: Imitati
 
 
 def test_an_index_without_a_family_is_found(
-    doctor: Doctor, github: Imitation, tmp_path_factory: pytest.TempPathFactory
+    github: Imitation, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     with serving(multi_arch(tmp_path_factory.mktemp("index"))) as index:
         github.variables = {"ROCWRIGHT_ROCM": f"index:{index.url()}"}
-        well, found = doctor()
+        well, found = visited()
     assert not well
     condition = of(found, "rocm", "gfx1151 on linux")
     assert condition["verdict"] == "missing"

@@ -9,7 +9,7 @@ from rocwright.data import load_table
 from rocwright.model.workflows import WorkflowTable
 from rocwright.pipeline.define.inputs import profiles
 from rocwright.pipeline.doctor.variables import described, variables_read
-from unit.pipeline.doctor.conftest import FILES
+from unit.pipeline.doctor.visits import FILES
 
 ROOT = Path(__file__).resolve().parents[4]
 GUIDE = ROOT / "docs/how-to/github-day-one.md"
