@@ -69,6 +69,24 @@ class MachineRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     variable: str
 
 
+class LentLabels(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Labels of a platform's machines that GitHub itself lends: nobody has to register one."""
+
+    platform: str
+    labels: tuple[str, ...]
+
+
+class VariableRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A variable of a repository that workflows read: what it is about, and what holds where it is not set.
+
+    Variables that another row names are told of with that row.
+    """
+
+    name: str
+    about: str
+    unset: str
+
+
 class Limit(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Minutes that a job may take."""
 
@@ -76,27 +94,15 @@ class Limit(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     minutes: int
 
 
-class VariableRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A variable of a repository that workflows read: what it says, and what holds where it is not set."""
-
-    name: str
-    about: str
-    unset: str
-
-
 class WorkflowTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The table; `region` is the store's where no variable says another one.
-
-    `hosted_labels` are those of machines that GitHub itself lends. `variable` has what no other row names a
-    variable for.
-    """
+    """The table; `region` is the store's where no variable says another one."""
 
     region: str
     action: tuple[Action, ...]
     container: tuple[Container, ...]
     machine: tuple[MachineRow, ...]
     limit: tuple[Limit, ...]
-    hosted_labels: tuple[str, ...] = ()
+    lent: tuple[LentLabels, ...] = ()
     variable: tuple[VariableRow, ...] = ()
 
     def action_of(self, name: str) -> Action:

@@ -154,9 +154,9 @@ def _of_plan(
     except UsageError:
         # Of a value that is told of with its variable.
         return
-    hosted = what.table.hosted_labels if what.host == GITHUB else ()
+    lent = [one for row in what.table.lent for one in row.labels] if what.host == GITHUB else []
     wanted = wanted_labels(plan, tables.runners, what.table, variables)
-    yield from judge_runners(wanted, facts, hosted, repository=what.repository, read=read)
+    yield from judge_runners(wanted, facts, lent, repository=what.repository, read=read)
     yield from judge_rocm(plan, what.overlay)
 
 

@@ -50,23 +50,23 @@ def wanted_labels(
 def judge_runners(
     wanted: Iterable[Wanted],
     facts: GitHubFacts,
-    hosted: Iterable[str],
+    lent: Iterable[str],
     *,
     repository: str,
     read: Iterable[str],
 ) -> tuple[Condition, ...]:
-    """Who serves each label: GitHub (`hosted`), a runner that is online, or nobody. `read` are variables."""
-    lent = {label.lower() for label in hosted}
+    """Who serves each label: GitHub (`lent`), a runner that is online, or nobody. `read` are variables."""
+    hosted = frozenset(label.lower() for label in lent)
     names = tuple(read)
-    return tuple(_judge(one, facts, lent, repository, names) for one in wanted)
+    return tuple(_judge(one, facts, hosted, repository, names) for one in wanted)
 
 
 def _judge(
-    want: Wanted, facts: GitHubFacts, lent: set[str], repository: str, read: tuple[str, ...]
+    want: Wanted, facts: GitHubFacts, hosted: frozenset[str], repository: str, read: tuple[str, ...]
 ) -> Condition:
     id_, label = "gpu-runners" if want.gpu else "runners", want.label
     who = _some(want.whose)
-    if label.lower() in lent:
+    if label.lower() in hosted:
         return Condition(id_, "ok", f"GitHub lends machines for {who}", about=label)
     if isinstance(facts.machines, Unasked):
         return Condition(
