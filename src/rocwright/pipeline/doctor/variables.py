@@ -61,7 +61,11 @@ def described(table: WorkflowTable, profiles: Iterable[Profile]) -> dict[str, Va
         if one.variable
     ]
     rows += [
-        VariableRow(one.role, f"the ARN of the role that the profile {one.name} writes with", "a dry run")
+        VariableRow(
+            one.role,
+            f"the ARN of the role that the profile {one.name} writes with",
+            "its runs write to no store",
+        )
         for one in profiles
         if one.role
     ]
