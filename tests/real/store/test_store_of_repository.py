@@ -161,3 +161,18 @@ def test_without_credentials_only_what_everybody_may_is_looked_at(
     well, found = account.ask()
     assert verdicts(found) == {"store": "unlooked", "store-public": "ok", "role": "unlooked"}
     assert well
+
+
+def test_a_probe_that_may_not_be_removed_is_named(account: Account) -> None:
+    policy = json.loads(account.document(BUCKET_POLICY))
+    resource = f"arn:aws:s3:::{account.bucket}/*"
+    policy["Statement"].append(
+        {"Effect": "Deny", "Principal": "*", "Action": "s3:DeleteObject", "Resource": resource}
+    )
+    account.client("s3").put_bucket_policy(Bucket=account.bucket, Policy=json.dumps(policy))
+    well, found = account.ask()
+    assert not well
+    condition = of(found, "store-write")
+    assert "was written and not removed" in condition["detail"]
+    assert "s3:DeleteObject" in condition["next_step"]
+    assert "then remove _probe/" in condition["next_step"]

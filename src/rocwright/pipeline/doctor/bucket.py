@@ -84,18 +84,24 @@ def _tried(store: ObjectStore, pages: Sequence[str]) -> tuple[str | Unasked, tup
         store.put_bytes(key, b"rocwright pipeline doctor\n")
     except RocwrightError as error:
         return Unasked(error.what, error.next_step or error.usual_step, wrong=True), _served(store, pages)
-    served = _served(store, (*pages, key))
+    try:
+        served = _served(store, (*pages, key))
+    finally:
+        # Also where somebody interrupts it.
+        left = _removed(store, key)
+    return left or key, served
+
+
+def _removed(store: ObjectStore, key: str) -> Unasked | None:
+    """Remove the probe; what is told where it stays."""
     try:
         store.delete(key)
-        left = store.exists(key)
+        there = store.exists(key)
     except RocwrightError as error:
         step = f"{error.next_step or error.usual_step}; then remove {key}"
-        return Unasked(f"the probe {key} was written and not removed: {error.what}", step, wrong=True), served
-    if left:
-        return Unasked(
-            f"the probe {key} was removed, and is still there", "see its versions", wrong=True
-        ), served
-    return key, served
+        return Unasked(f"the probe {key} was written and not removed: {error.what}", step, wrong=True)
+    why = f"the probe {key} was removed, and is still there"
+    return Unasked(why, "ask whoever runs the store", wrong=True) if there else None
 
 
 def _served(store: ObjectStore, keys: Sequence[str]) -> tuple[str, bool] | Unasked:
