@@ -16,7 +16,14 @@ from blocks.facts import (
     render_scripts,
     render_versions,
 )
-from blocks.pipeline import render_ci, render_jobs, render_kinds, render_profiles
+from blocks.pipeline import (
+    render_ci,
+    render_conditions,
+    render_jobs,
+    render_kinds,
+    render_profiles,
+    render_variables,
+)
 from blocks.rules import render_build_rules, render_kpack_rules, render_own_rules, render_rules
 from blocks.schema import schema, values
 from blocks.tested import render_conformance, render_mutations
@@ -45,6 +52,7 @@ from rocwright.model.project import ProjectTable
 from rocwright.model.suites import SkipTable, SuiteTable
 from rocwright.model.testing import SignatureTable
 from rocwright.model.workflows import SlurmTable, WorkflowTable
+from rocwright.pipeline.doctor.conditions import Readiness
 from rocwright.pipeline.setup.event import Triggers
 from rocwright.refresh.run import Refreshed
 from rocwright.sdk.intake import distribution
@@ -80,6 +88,9 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "pipeline-jobs": render_jobs,
     "pipeline-profiles": render_profiles,
     "pipeline-ci": render_ci,
+    "day-one-variables": render_variables,
+    "day-one-conditions": render_conditions,
+    "day-one-json": lambda: values(Readiness, known=SourceLock),
     "pipeline-plan": lambda: values(Plan, known=SourceLock),
     "data-profiles": lambda: schema(ProfileTable),
     "source-lock": lambda: schema(SourceLock),

@@ -1,15 +1,20 @@
-"""The pipeline, from its definition: steps, jobs, profiles, and a picture."""
+"""The pipeline, from its definition: steps, jobs, profiles, variables of a repository, and a picture."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 from blocks.text import code, table
+from rocwright.data import load_table
 from rocwright.model.plan import Choice, Profile, Publication
+from rocwright.model.workflows import WorkflowTable
 from rocwright.pipeline.define.inputs import known, profiles
 from rocwright.pipeline.define.kinds import SUMMARY, Kind, kinds
 from rocwright.pipeline.define.overview import mermaid
 from rocwright.pipeline.define.plan import make_plan
+from rocwright.pipeline.doctor.conditions import CONDITIONS
+from rocwright.pipeline.doctor.variables import described, variables_read
+from rocwright.pipeline.render.workflows import github_files
 
 
 def render_kinds() -> str:
@@ -66,6 +71,25 @@ _PUBLISH = {
     "embedded": "in the run's own folder only",
     "asked": "with `--publish`",
 }
+
+
+def render_variables() -> str:
+    """The variables of a repository that the rendered workflows read."""
+    table_, rows = load_table("workflows", WorkflowTable), profiles()
+    about = described(table_, rows.profile)
+    read = variables_read(github_files(known(environment={}).projects, rows, table_))
+    return table(
+        ("Variable", "What it says", "Where it is not set"),
+        ((code(name), about[name].about, about[name].unset) for name in read),
+    )
+
+
+def render_conditions() -> str:
+    """What the doctor of a repository looks at."""
+    return table(
+        ("Finding", "What is looked at", "What mends it"),
+        ((code(row.id), row.summary, row.next_step) for row in CONDITIONS),
+    )
 
 
 def render_ci() -> str:

@@ -30,6 +30,7 @@
     ├── ChannelBusy                    13   another publisher is changing this channel; try again later
     ├── ClaimFailed                    14   an installed torch does less than is claimed of it
     ├── TorchBroken                    15   a torch is installed, and cannot be imported
+    ├── NotSetUp                       16   a repository lacks what its workflows need; nothing was changed
     ├── SuiteFailed                     1   tests failed, or a run that was expected gave no report
     ├── NoGpu                           1   no GPU here fits what the tests are for
     └── Interrupted                   130   Ctrl-C or SIGTERM; run again to resume
@@ -68,6 +69,7 @@ __all__ = [
     "NoSpace",
     "NotOffered",
     "NotReady",
+    "NotSetUp",
     "RocwrightError",
     "SuiteFailed",
     "TorchBroken",
@@ -349,6 +351,13 @@ class TorchBroken(RocwrightError):
     """A torch is installed and cannot be imported: the message holds what it said."""
 
     exit_code = 15
+
+
+class NotSetUp(RocwrightError):
+    """A repository lacks what its workflows need, or has it wrong; nothing was changed."""
+
+    exit_code = 16
+    usual_step = "do what stands above after `next for`, then run again"
 
 
 class SuiteFailed(RocwrightError):

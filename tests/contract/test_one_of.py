@@ -69,6 +69,7 @@ ONE_OF = {
             "compat/doctor/observations.py",
             "device_code/verify/report.py",
             "gputest/skips/lint.py",
+            "pipeline/doctor/conditions.py",
         ],
     ),
     "a catalogue of rules": (
@@ -80,6 +81,7 @@ ONE_OF = {
             "compat/doctor/observations.py",
             "device_code/verify/report.py",
             "gputest/skips/lint.py",
+            "pipeline/doctor/conditions.py",
         ],
     ),
     "the end of a process and of those below it": (called("killpg"), ["system/group.py"]),

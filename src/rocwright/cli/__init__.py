@@ -182,6 +182,7 @@ _PIPELINE = CommandGroup(
             "show": "pipeline.plan:pipeline_show",
             "render": "pipeline.render:pipeline_render",
             "families": "pipeline.matrix:pipeline_families",
+            "doctor": "pipeline.doctor:pipeline_doctor",
         },
         _CI: {
             "setup": "pipeline.setup:pipeline_setup",

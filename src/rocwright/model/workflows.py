@@ -69,6 +69,24 @@ class MachineRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     variable: str
 
 
+class LentLabels(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Labels of a platform's machines that GitHub itself lends: nobody has to register one."""
+
+    platform: str
+    labels: tuple[str, ...]
+
+
+class VariableRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A variable of a repository that workflows read: what it is about, and what holds where it is not set.
+
+    Variables that another row names are told of with that row.
+    """
+
+    name: str
+    about: str
+    unset: str
+
+
 class Limit(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Minutes that a job may take."""
 
@@ -84,6 +102,8 @@ class WorkflowTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     container: tuple[Container, ...]
     machine: tuple[MachineRow, ...]
     limit: tuple[Limit, ...]
+    lent: tuple[LentLabels, ...] = ()
+    variable: tuple[VariableRow, ...] = ()
 
     def action_of(self, name: str) -> Action:
         """The action of a name."""

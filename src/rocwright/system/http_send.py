@@ -45,15 +45,21 @@ class Passing(Exception):
 
 
 class Refused(Unreachable):
-    """A server answered, with a status that will not change."""
+    """A server answered, with a status that will not change.
 
-    def __init__(self, where: str, status: int, reason: str) -> None:
+    `headers` are those of its answer, by names in lower case.
+    """
+
+    def __init__(
+        self, where: str, status: int, reason: str, headers: Mapping[str, str] | None = None
+    ) -> None:
         super().__init__(
             f"{shown(where)} answers {status} {reason}".rstrip(),
             where=shown(where),
             next_step=_NEXT.get(status, "check the address"),
         )
         self.status = status
+        self.headers = headers or {}
 
 
 class Sender:
@@ -231,4 +237,5 @@ def _require_good(response: http.client.HTTPResponse, where: str) -> None:
             f"it answers {response.status} {response.reason}", float(wait) if wait.isdigit() else 0.0
         )
     if response.status not in _GOOD:
-        raise Refused(where, response.status, response.reason)
+        headers = {name.lower(): value for name, value in response.getheaders()}
+        raise Refused(where, response.status, response.reason, headers)

@@ -228,6 +228,7 @@ CODES = {
     "ChannelBusy": 13,
     "ClaimFailed": 14,
     "TorchBroken": 15,
+    "NotSetUp": 16,
     "SuiteFailed": 1,
     "NoGpu": 1,
     "NoObject": 3,
