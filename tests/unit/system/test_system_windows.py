@@ -1,7 +1,8 @@
 """What of Windows can be held here: what only POSIX has is hidden, in a process of its own.
 
-Every module is imported so, and commands are run by the code for Windows, with stand-ins for its two ways to
-end them: a signal for the console's event, a script for `taskkill`.
+Every module is imported so, and commands, locks and links are made by the code for Windows, with stand-ins for
+what it asks of the system: a signal for the console's event, a script for `taskkill`, flock(2) for
+`msvcrt.locking`, a symbolic link for a junction.
 """
 
 from __future__ import annotations
@@ -20,13 +21,18 @@ import rocwright
 
 PACKAGE = Path(rocwright.__file__).parent
 # What its `os` has not.
-MISSING = "O_NONBLOCK confstr fork getgroups getuid killpg pread pwrite sysconf wait4 waitid"
+MISSING = (
+    "O_NONBLOCK O_NOFOLLOW O_DIRECTORY O_CLOEXEC chown chroot confstr copy_file_range fchown fork forkpty"
+    " getegid geteuid getgid getgroups getloadavg getpgid getsid getuid killpg lchown mkfifo nice openpty"
+    " posix_fadvise pread pwrite register_at_fork sched_getaffinity sched_setaffinity sendfile setpgid setsid"
+    " setuid statvfs sysconf uname wait3 wait4 waitid"
+)
 # Modules that others of the same directory find because a program there was started.
 INSIDE = ("gputest/inside", "compat/probe/inside", "compat/doctor/inside")
 
 # Imported twice: what others bring (the standard library, msgspec) is loaded the first time, as it is here.
 PROGRAM = """
-import _signal, importlib, os, signal, subprocess, sys, types
+import _signal, fcntl, importlib, os, pathlib, signal, subprocess, sys, types
 names, inside = sys.argv[1].split(), sys.argv[2].split()
 sys.path[:0] = inside
 for name in names:
@@ -34,15 +40,24 @@ for name in names:
 for name in list(sys.modules):
     if name.startswith("rocwright"):
         del sys.modules[name]
-for name in ("fcntl", "resource", "pwd", "grp", "termios", "tty", "pty", "posix"):
+for name in (
+    "crypt curses fcntl grp nis posix pty pwd readline resource spwd syslog termios tty".split()
+):
     sys.modules[name] = None
-sys.modules["msvcrt"] = types.ModuleType("msvcrt")
+how = {1: fcntl.LOCK_EX, 2: fcntl.LOCK_EX | fcntl.LOCK_NB, 0: fcntl.LOCK_UN}
+sys.modules["msvcrt"] = types.SimpleNamespace(
+    LK_UNLCK=0, LK_LOCK=1, LK_NBLCK=2, locking=lambda handle, mode, count: fcntl.flock(handle, how[mode])
+)
+sys.modules["_winapi"] = types.SimpleNamespace(CreateJunction=os.symlink)
 for module, missing in ((os, sys.argv[3]), *((one, "SIGKILL SIGHUP SIGRTMAX") for one in (signal, _signal))):
     for name in missing.split():
         delattr(module, name)
 # What Windows has instead, with values that this system takes.
 os.O_BINARY, subprocess.CREATE_NEW_PROCESS_GROUP, signal.CTRL_BREAK_EVENT = 0, 0, signal.SIGTERM
 sys.platform = "win32"
+# As another system's, a path cannot be made here.
+pathlib.WindowsPath = pathlib.PosixPath
+os.name = "nt"
 for name in names:
     try:
         importlib.import_module(name)
