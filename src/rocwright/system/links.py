@@ -22,7 +22,7 @@ if sys.platform == "win32":
         return stat.S_ISLNK(facts.st_mode) or facts.st_reparse_tag == stat.IO_REPARSE_TAG_MOUNT_POINT
 
     def make_link(path: Path, target: str) -> None:
-        """Let `path` lead to `target`, seen from its directory; a copy where links to files are not permitted."""
+        """Let `path` lead to `target`, seen from its directory; a copy where that is not permitted."""
         real = path.parent / target
         try:
             path.symlink_to(target, target_is_directory=real.is_dir())

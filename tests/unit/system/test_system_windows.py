@@ -1,7 +1,7 @@
 """What of Windows can be held here: what only POSIX has is hidden, in a process of its own.
 
-Every module is imported so, and commands, locks and links are made by the code for Windows, with stand-ins for
-what it asks of the system: a signal for the console's event, a script for `taskkill`, flock(2) for
+Every module is imported so, and commands, locks and links are made by the code for Windows, with stand-ins
+for what it asks of the system: a signal for the console's event, a script for `taskkill`, flock(2) for
 `msvcrt.locking`, a symbolic link for a junction.
 """
 
@@ -18,27 +18,34 @@ from typing import Any
 import pytest
 
 import rocwright
+from rocwright.system.files import shipped_directory
 
 PACKAGE = Path(rocwright.__file__).parent
 # What its `os` has not.
 MISSING = (
     "O_NONBLOCK O_NOFOLLOW O_DIRECTORY O_CLOEXEC chown chroot confstr copy_file_range fchown fork forkpty"
     " getegid geteuid getgid getgroups getloadavg getpgid getsid getuid killpg lchown mkfifo nice openpty"
-    " posix_fadvise pread pwrite register_at_fork sched_getaffinity sched_setaffinity sendfile setpgid setsid"
+    " posix_fadvise pread pwrite register_at_fork sched_getaffinity sched_setaffinity setpgid setsid"
     " setuid statvfs sysconf uname wait3 wait4 waitid"
 )
 # Modules that others of the same directory find because a program there was started.
 INSIDE = ("gputest/inside", "compat/probe/inside", "compat/doctor/inside")
+# Directories of what ships inside ROCm's packages.
+SHIPPED = ("core", "detect/src", "devel", "libraries", "profiler", "rocm", "rocm/src", "rocm_device")
 
 # Imported twice: what others bring (the standard library, msgspec) is loaded the first time, as it is here.
 PROGRAM = """
-import _signal, fcntl, importlib, os, pathlib, signal, subprocess, sys, types
+import _signal, fcntl, importlib, os, pathlib, signal, subprocess, sys, tempfile, types
 names, inside = sys.argv[1].split(), sys.argv[2].split()
 sys.path[:0] = inside
+tempfile.gettempdir()
+# Two modules that are there when a package is built: written, and copied from another package.
+sys.modules["rocm_sdk._set"] = types.SimpleNamespace(VERSION="7.0")
+sys.modules["rocwright_detect._detect"] = importlib.import_module("rocm_sdk._detect")
 for name in names:
     importlib.import_module(name)
 for name in list(sys.modules):
-    if name.startswith("rocwright"):
+    if name.startswith(("rocwright", "rocm_")) and name not in ("rocm_sdk._set", "rocwright_detect._detect"):
         del sys.modules[name]
 for name in (
     "crypt curses fcntl grp nis posix pty pwd readline resource spwd syslog termios tty".split()
@@ -85,7 +92,8 @@ time.sleep(60)
 
 def as_on_windows(names: str, program: str = "", *args: str | Path) -> subprocess.CompletedProcess[str]:
     """Import modules as there, then run a program that uses them; `sys.argv[4:]` are its arguments."""
-    inside = " ".join(str(PACKAGE / name) for name in INSIDE)
+    runtime = shipped_directory("runtime")
+    inside = " ".join([*(str(PACKAGE / name) for name in INSIDE), *(str(runtime / name) for name in SHIPPED)])
     return subprocess.run(
         [sys.executable, "-c", PROGRAM + program, names, inside, MISSING, *args],
         capture_output=True,
@@ -129,9 +137,23 @@ def test_every_module_is_imported_where_only_posix_modules_are_missing() -> None
     paths = (path.relative_to(PACKAGE.parent).with_suffix("") for path in PACKAGE.rglob("*.py"))
     names = sorted(".".join(path.parts).removesuffix(".__init__") for path in paths)
     assert len(names) > 400
-    done = as_on_windows(" ".join(names))
+    shipped = shipped_modules()
+    assert len(shipped) > 40
+    done = as_on_windows(" ".join([*names, *shipped]))
     assert done.returncode == 0, done.stderr
     assert done.stdout == ""
+
+
+def shipped_modules() -> list[str]:
+    """Those of runtime/; none that begins its work at once, as programs and hooks do."""
+    runtime = shipped_directory("runtime")
+    found = set()
+    for name in SHIPPED:
+        for path in (runtime / name).rglob("*.py"):
+            parts = path.relative_to(runtime / name).with_suffix("").parts
+            if not {"src", "tests", "cmake", "__main__"} & set(parts):
+                found.add(".".join(parts).removesuffix(".__init__"))
+    return sorted(found)
 
 
 @pytest.mark.parametrize(
@@ -219,3 +241,61 @@ except Interrupted as error:
     (line,) = (bench / "taskkill.log").read_text().splitlines()
     assert line.split()[:3] == ["/T", "/F", "/PID"]
     assert is_gone(int((bench / "below").read_text()))
+
+
+def test_one_run_is_kept_out_of_a_directory_there_and_another_waits(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path_factory.mktemp("temporary")))
+    program = """
+import json, pathlib, sys, threading
+from rocwright.errors import UsageError
+from rocwright.system import locks
+here = pathlib.Path(sys.argv[4])
+seen = []
+with locks.alone_in(here / "records", "writes here", "wait"):
+    try:
+        with locks.alone_in(here / "records", "writes here", "wait"):
+            seen.append("both are in")
+    except UsageError as error:
+        seen.append(error.what)
+with locks.alone_in(here / "records", "writes here", "wait"):
+    seen.append("in again")
+
+def second():
+    with locks.turn_in(here):
+        seen.append("second")
+
+with locks.turn_in(here):
+    thread = threading.Thread(target=second)
+    thread.start()
+    thread.join(0.2)
+    seen.append("first")
+thread.join()
+print(json.dumps([seen, sorted(path.name for path in here.rglob("*"))]))
+"""
+    seen = ["another run writes here", "in again", "first", "second"]
+    assert printed(program, tmp_path) == [seen, ["records"]]
+
+
+def test_links_are_made_there_by_those_who_may_not(tmp_path: Path) -> None:
+    program = """
+import json, os, pathlib, sys
+from rocwright.system import links
+here = pathlib.Path(sys.argv[4])
+
+def refused(self, target, target_is_directory=False):
+    error = OSError(22, "A required privilege is not held by the client")
+    error.winerror = 1314
+    raise error
+
+pathlib.Path.symlink_to = refused
+for name in ("rocm.1", "rocm.2"):
+    (here / name).mkdir()
+    (here / name / "version").write_text(name)
+    links.turn_link(here / "rocm", name, aside=here / "rocm.partial")
+links.make_link(here / "copy", "rocm.1/version")
+print(json.dumps([(here / name).read_text() for name in ("rocm/version", "copy")]))
+"""
+    assert printed(program, tmp_path) == ["rocm.2", "rocm.1"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["copy", "rocm", "rocm.1", "rocm.2"]
