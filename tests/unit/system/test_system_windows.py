@@ -1,76 +1,16 @@
-"""What of Windows can be held here: what only POSIX has is hidden, in a process of its own.
-
-Every module is imported so, and commands, locks and links are made by the code for Windows, with stand-ins
-for what it asks of the system: a signal for the console's event, a script for `taskkill`, flock(2) for
-`msvcrt.locking`, a symbolic link for a junction.
-"""
+"""The code for Windows, where what only POSIX has is hidden: imports, commands, locks, links."""
 
 from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-import rocwright
-from rocwright.system.files import shipped_directory
-
-PACKAGE = Path(rocwright.__file__).parent
-# What its `os` has not.
-MISSING = (
-    "O_NONBLOCK O_NOFOLLOW O_DIRECTORY O_CLOEXEC chown chroot confstr copy_file_range fchown fork forkpty"
-    " getegid geteuid getgid getgroups getloadavg getpgid getsid getuid killpg lchown mkfifo nice openpty"
-    " posix_fadvise pread pwrite register_at_fork sched_getaffinity sched_setaffinity setpgid setsid"
-    " setuid statvfs sysconf uname wait3 wait4 waitid"
-)
-# Modules that others of the same directory find because a program there was started.
-INSIDE = ("gputest/inside", "compat/probe/inside", "compat/doctor/inside")
-# Directories of what ships inside ROCm's packages.
-SHIPPED = ("core", "detect/src", "devel", "libraries", "profiler", "rocm", "rocm/src", "rocm_device")
-
-# Imported twice: what others bring (the standard library, msgspec) is loaded the first time, as it is here.
-PROGRAM = """
-import _signal, fcntl, importlib, os, pathlib, signal, subprocess, sys, tempfile, types
-names, inside = sys.argv[1].split(), sys.argv[2].split()
-sys.path[:0] = inside
-tempfile.gettempdir()
-# Two modules that are there when a package is built: written, and copied from another package.
-sys.modules["rocm_sdk._set"] = types.SimpleNamespace(VERSION="7.0")
-sys.modules["rocwright_detect._detect"] = importlib.import_module("rocm_sdk._detect")
-for name in names:
-    importlib.import_module(name)
-for name in list(sys.modules):
-    if name.startswith(("rocwright", "rocm_")) and name not in ("rocm_sdk._set", "rocwright_detect._detect"):
-        del sys.modules[name]
-for name in (
-    "crypt curses fcntl grp nis posix pty pwd readline resource spwd syslog termios tty".split()
-):
-    sys.modules[name] = None
-how = {1: fcntl.LOCK_EX, 2: fcntl.LOCK_EX | fcntl.LOCK_NB, 0: fcntl.LOCK_UN}
-sys.modules["msvcrt"] = types.SimpleNamespace(
-    LK_UNLCK=0, LK_LOCK=1, LK_NBLCK=2, locking=lambda handle, mode, count: fcntl.flock(handle, how[mode])
-)
-sys.modules["_winapi"] = types.SimpleNamespace(CreateJunction=os.symlink)
-for module, missing in ((os, sys.argv[3]), *((one, "SIGKILL SIGHUP SIGRTMAX") for one in (signal, _signal))):
-    for name in missing.split():
-        delattr(module, name)
-# What Windows has instead, with values that this system takes.
-os.O_BINARY, subprocess.CREATE_NEW_PROCESS_GROUP, signal.CTRL_BREAK_EVENT = 0, 0, signal.SIGTERM
-sys.platform = "win32"
-# As another system's, a path cannot be made here.
-pathlib.WindowsPath = pathlib.PosixPath
-os.name = "nt"
-for name in names:
-    try:
-        importlib.import_module(name)
-    except ImportError as error:
-        print(name, error, sep=": ")
-"""
+from windows_host import PACKAGE, as_on_windows, shipped
 
 # Ends a process and those below it, and notes its own arguments.
 TASKKILL = """#!/bin/sh
@@ -88,18 +28,6 @@ here.joinpath("partial").write_text(str(below.pid))
 here.joinpath("partial").rename(here / "below")
 time.sleep(60)
 """
-
-
-def as_on_windows(names: str, program: str = "", *args: str | Path) -> subprocess.CompletedProcess[str]:
-    """Import modules as there, then run a program that uses them; `sys.argv[4:]` are its arguments."""
-    runtime = shipped_directory("runtime")
-    inside = " ".join([*(str(PACKAGE / name) for name in INSIDE), *(str(runtime / name) for name in SHIPPED)])
-    return subprocess.run(
-        [sys.executable, "-c", PROGRAM + program, names, inside, MISSING, *args],
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
 
 
 def printed(program: str, *args: str | Path) -> Any:
@@ -137,20 +65,19 @@ def test_every_module_is_imported_where_only_posix_modules_are_missing() -> None
     paths = (path.relative_to(PACKAGE.parent).with_suffix("") for path in PACKAGE.rglob("*.py"))
     names = sorted(".".join(path.parts).removesuffix(".__init__") for path in paths)
     assert len(names) > 400
-    shipped = shipped_modules()
-    assert len(shipped) > 40
-    done = as_on_windows(" ".join([*names, *shipped]))
+    others = shipped_modules()
+    assert len(others) > 40
+    done = as_on_windows(" ".join([*names, *others]))
     assert done.returncode == 0, done.stderr
     assert done.stdout == ""
 
 
 def shipped_modules() -> list[str]:
     """Those of runtime/; none that begins its work at once, as programs and hooks do."""
-    runtime = shipped_directory("runtime")
     found = set()
-    for name in SHIPPED:
-        for path in (runtime / name).rglob("*.py"):
-            parts = path.relative_to(runtime / name).with_suffix("").parts
+    for directory in shipped():
+        for path in directory.rglob("*.py"):
+            parts = path.relative_to(directory).with_suffix("").parts
             if not {"src", "tests", "cmake", "__main__"} & set(parts):
                 found.add(".".join(parts).removesuffix(".__init__"))
     return sorted(found)
