@@ -129,14 +129,14 @@ class WorkflowTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class SlurmRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What cells whose id matches one of `ids` ask for; a later row goes over an earlier one, field by field.
 
-    `sources` is miniature or upstream: only in runs of these. With `fit` less is asked for where the
+    `only` is miniature or upstream: in runs of these sources only. With `fit` less is asked for where the
     partition has less; else that is an error before anything is submitted. `gpus` is the `--gres` of a cell
     that needs a GPU; other cells ask for none. `memory_gb` is per machine.
     `options` are further ones of sbatch, as they are: `--exclusive`.
     """
 
     ids: tuple[str, ...]
-    sources: Literal["", "miniature", "upstream"] = ""
+    only: Literal["", "miniature", "upstream"] = ""
     fit: bool = False
     cpus: int = 0
     memory_gb: int = 0
@@ -214,7 +214,7 @@ class SlurmTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         found: dict[str, object] = {}
         fixed: set[str] = set()
         for row in self.request:
-            if row.sources in ("", sources) and any(fnmatchcase(id_, pattern) for pattern in row.ids):
+            if row.only in ("", sources) and any(fnmatchcase(id_, pattern) for pattern in row.ids):
                 given = {name: value for name, value in msgspec.structs.asdict(row).items() if value}
                 limits = {"cpus", "memory_gb", "minutes"} & given.keys()
                 fixed = fixed - limits if row.fit else fixed | limits
