@@ -72,7 +72,11 @@ _SOURCES = CommandGroup(
             "show": "sources:show",
             "diff": "sources:diff",
             "save-patches": "sources:save",
-        }
+        },
+        _SCRIPTS: {
+            "manifest": "manifest:sources_manifest",
+            "checkout-manifest": "manifest:sources_checkout_manifest",
+        },
     },
 )
 _SDK = CommandGroup(
