@@ -17,7 +17,7 @@ _TIME = re.compile(r"(?:(\d+)-)?(\d+):(\d+)(?::(\d+))?")
 
 
 @dataclass(frozen=True)
-class Node:
+class SlurmMachine:
     """A machine: `gres` as `gpu:mi300x:8,gpu:1`."""
 
     cpus: int
@@ -40,7 +40,7 @@ class Partition:
     name: str
     default: bool
     minutes: int | None
-    nodes: tuple[Node, ...]
+    nodes: tuple[SlurmMachine, ...]
 
 
 def ask_cluster() -> tuple[Partition, ...] | str:
@@ -60,7 +60,7 @@ def read_sinfo(text: str) -> tuple[Partition, ...]:
     for line in text.splitlines():
         name, starred, cpus, memory, gres, limit = line.split("|")
         gres = "" if gres == "(null)" else gres
-        node = Node(_number(cpus), _number(memory) // 1024, gres)
+        node = SlurmMachine(_number(cpus), _number(memory) // 1024, gres)
         known = found.get(name) or Partition(name, starred.endswith("*"), _minutes(limit), ())
         found[name] = Partition(name, known.default, known.minutes, (*known.nodes, node))
     return tuple(found.values())
@@ -121,7 +121,7 @@ def _in_partition(ask: Ask, partition: Partition) -> Ask | None:
     )
 
 
-def _holds(ask: Ask, node: Node) -> bool:
+def _holds(ask: Ask, node: SlurmMachine) -> bool:
     return all(
         getattr(ask, name) <= getattr(node, name) for name in ("cpus", "memory_gb") if name in ask.fixed
     )

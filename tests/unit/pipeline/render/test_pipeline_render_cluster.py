@@ -9,7 +9,7 @@ from rocwright.data import load_table
 from rocwright.data.overlay import parse_overlay
 from rocwright.errors import UsageError
 from rocwright.model.workflows import Ask, SlurmTable
-from rocwright.pipeline.render.cluster import Node, Partition, fit_all, read_sinfo
+from rocwright.pipeline.render.cluster import SlurmMachine, Partition, fit_all, read_sinfo
 
 # As sinfo 22.05 prints them; a machine is there once for each of its partitions.
 SINFO = """\
@@ -47,7 +47,7 @@ def test_partitions_are_read():
         "cpu": (False, 720, 2),
         "short": (False, 30, 1),
     }
-    assert CLUSTER[1].nodes == (Node(96, 1509, "gpu:mi300x:8(S:0-1)"),)
+    assert CLUSTER[1].nodes == (SlurmMachine(96, 1509, "gpu:mi300x:8(S:0-1)"),)
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_a_number_that_is_there_is_left_as_it_was_written():
 
 def test_a_cluster_without_a_default_partition_wants_one_named():
     with pytest.raises(UsageError, match=r"no partition is named, and none is the default \(there are: x\)"):
-        fit_all({"a": WISH}, [Partition("x", False, None, (Node(2, 7),))])
+        fit_all({"a": WISH}, [Partition("x", False, None, (SlurmMachine(2, 7),))])
 
 
 def test_every_default_is_a_wish_and_a_row_of_ones_own_is_not():
