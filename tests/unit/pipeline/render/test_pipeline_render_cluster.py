@@ -9,7 +9,7 @@ from rocwright.data import load_table
 from rocwright.data.overlay import parse_overlay
 from rocwright.errors import UsageError
 from rocwright.model.workflows import Ask, SlurmTable
-from rocwright.pipeline.render.cluster import SlurmMachine, Partition, fit_all, read_sinfo
+from rocwright.pipeline.render.cluster import Partition, SlurmMachine, fit_all, read_sinfo
 
 # As sinfo 22.05 prints them; a machine is there once for each of its partitions.
 SINFO = """\
