@@ -6,8 +6,12 @@ Neither compilers nor an environment are part of it: no test runs on Windows.
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
+import pytest
+
+from trees import script
 from windows_host import as_on_windows
 from windows_tree import FAMILY, TARGETS, windows_prefix
 
@@ -67,3 +71,22 @@ def test_a_build_is_planned_there_for_windows(tmp_path: Path) -> None:
     assert end == "ended with 12\n"
     assert "cl was not found on PATH" in done.stderr
     assert "open the x64 Native Tools Command Prompt of Visual Studio 2022" in done.stderr
+
+
+def test_a_build_sets_microsofts_compilers_up_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`vswhere` and `cmd` are stand-ins: one names a directory with a space, the other prints variables."""
+    windows_prefix(tmp_path / "rocm")
+    studio, programs = tmp_path / "Visual Studio/2022", tmp_path / "Program Files (x86)"
+    vswhere = programs / "Microsoft Visual Studio/Installer/vswhere.exe"
+    script(vswhere, f'#!/bin/sh\necho "{studio}"\n')
+    sets = "echo VCToolsRedistDir=C:/r"
+    script(tmp_path / "bin2/cmd", f'#!/bin/sh\necho "$*" >"{tmp_path / "asked"}"; {sets}\n')
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin2'}:{os.environ['PATH']}")
+    monkeypatch.setenv("ProgramFiles(x86)", str(programs))
+    words = f"build --output-dir out --pytorch-dir {EXAMPLES / 'pytorch'} --rocm-prefix {tmp_path / 'rocm'}"
+    done = as_on_windows("rocwright.cli.build", COMMANDS, f"{words} --pytorch-rocm-arch gfx1100")
+    assert f"Microsoft's compilers: those of {studio}/VC (vcvars64.bat)" in done.stderr
+    expected = f"/d /c call {studio}/VC/Auxiliary/Build/vcvars64.bat && set\n"
+    assert (tmp_path / "asked").read_text() == expected
+    # What the script set is what the build goes by.
+    assert "but C:\\r\\debug_nonredist" in done.stderr
