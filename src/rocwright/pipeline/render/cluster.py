@@ -58,6 +58,8 @@ def read_sinfo(text: str) -> tuple[Partition, ...]:
     """The partitions of what sinfo prints for `_FIELDS`, a line for each machine of each."""
     found: dict[str, Partition] = {}
     for line in text.splitlines():
+        if line.count("|") != _FIELDS.count("|"):
+            continue  # a word of the site's own
         name, starred, cpus, memory, gres, limit = line.split("|")
         gres = "" if gres == "(null)" else gres
         node = SlurmMachine(_number(cpus), _number(memory) // 1024, gres)
@@ -90,6 +92,9 @@ def fit_all(asks: Mapping[str, Ask], partitions: Sequence[Partition]) -> tuple[d
 
 def _fit(ask: Ask, partitions: Sequence[Partition]) -> Ask | str:
     """What is asked for, or why it cannot be had."""
+    if any(option.startswith("--partition=") for option in ask.options):
+        # Named where nothing is made of it.
+        return ask
     names = [name for name in ask.partition.split(",") if name]
     chosen = [one for one in partitions if one.name in names or (not names and one.default)]
     if not chosen:

@@ -13,6 +13,7 @@ from rocwright.pipeline.render.cluster import Partition, SlurmMachine, fit_all, 
 
 # As sinfo 22.05 prints them; a machine is there once for each of its partitions.
 SINFO = """\
+Welcome to the cluster
 main|main*|2|8000|gpu:1|infinite
 main|main*|2|8000|gpu:1|infinite
 mi300|mi300|96|1546000|gpu:mi300x:8(S:0-1)|2-00:00:00
@@ -106,6 +107,11 @@ def test_what_somebody_wrote_is_there_or_nothing_is_made(ask, says):
 def test_a_number_that_is_there_is_left_as_it_was_written():
     found = fit(msgspec.structs.replace(fixed(cpus=2, minutes=5), gpus="gpu:1"))
     assert (found.cpus, found.memory_gb, found.minutes, found.gpus) == (2, 7, 5, "gpu:1")
+
+
+def test_a_partition_among_the_options_is_not_looked_at():
+    ask = msgspec.structs.replace(fixed(cpus=4), options=("--partition=elsewhere",))
+    assert fit(ask) == ask
 
 
 def test_a_cluster_without_a_default_partition_wants_one_named():
