@@ -67,6 +67,8 @@ def test_a_build_is_planned_there_for_windows(tmp_path: Path) -> None:
     plan = json.loads(text)
     assert plan["platform"] == "windows"
     assert plan["builds"][0]["env"]["CC"].endswith("/lib/llvm/bin/clang-cl.exe")
+    (note,) = (note for note in plan["notes"] if "vcvars64.bat" in note)
+    assert "vswhere" in note and "C:/b" in note
     # The build itself begins no work without a compiler, and says where one is had.
     assert end == "ended with 12\n"
     assert "cl was not found on PATH" in done.stderr
