@@ -330,6 +330,93 @@ def test_split_artifacts_are_fetched_as_the_document_does(tmp_path: Path) -> Non
     assert found == {*stems, "miopen_lib_gfx942:xnack+"} - {"blas_lib_gfx90a"}
 
 
+TOPOLOGY = """\
+[build_stages.compiler]
+artifact_groups = ["compiler", "base"]
+[build_stages.math-libs]
+artifact_groups = ["math"]
+[artifacts.base]
+artifact_group = "base"
+[artifacts.blas]
+artifact_group = "math"
+"""
+
+
+def build(tmp_path: Path) -> Path:
+    """What a build leaves: two artifacts as directories, one for a family, and a file that is none."""
+    for name, file in (("base_lib_generic", "lib/libbase.so"), ("blas_lib_gfx94X-dcgpu", "lib/libblas.so")):
+        path = tmp_path / "build/artifacts" / name / "stage" / file
+        path.parent.mkdir(parents=True)
+        path.write_text(name)
+        (tmp_path / "build/artifacts" / name / "artifact_manifest.txt").write_text("stage\n")
+    (tmp_path / "build/artifacts/build.log").write_text("")
+    (tmp_path / "BUILD_TOPOLOGY.toml").write_text(TOPOLOGY)
+    return tmp_path / "build"
+
+
+def archives(store: Path, run: str) -> list[str]:
+    return sorted(
+        path.name for path in (store / f"{run}-linux").glob("*.tar.*") if path.suffix != ".sha256sum"
+    )
+
+
+def test_artifacts_of_a_build_are_pushed_and_fetched_again(tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    run = ["--run-id", "7", "--platform", "linux", "--store", store]
+    assert call(MANAGER, "push", "--stage", "all", "--build-dir", build(tmp_path), *run) == 0
+    assert archives(store, "7") == ["base_lib_generic.tar.zst", "blas_lib_gfx94X-dcgpu.tar.zst"]
+    packed = store / "7-linux/base_lib_generic.tar.zst"
+    said = (store / "7-linux/base_lib_generic.tar.zst.sha256sum").read_text().split()
+    assert said == [hashlib.sha256(packed.read_bytes()).hexdigest(), packed.name]
+    assert call(FETCH, "--output-dir", tmp_path / "here", *run) == 0
+    assert (tmp_path / "here/base_lib_generic/stage/lib/libbase.so").read_text() == "base_lib_generic"
+    # The same again is fine; other bytes under a name are refused.
+    assert call(MANAGER, "push", "--stage", "all", "--build-dir", tmp_path / "build", *run) == 0
+    (tmp_path / "build/artifacts/base_lib_generic/stage/lib/libbase.so").write_text("another")
+    assert call(MANAGER, "push", "--stage", "all", "--build-dir", tmp_path / "build", *run) == 6
+
+
+def test_a_stage_pushes_what_the_topology_says(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    store = tmp_path / "store"
+    words = ["push", "--build-dir", build(tmp_path), "--run-id", "7", "--platform", "linux", "--store", store]
+    assert call(MANAGER, *words, "--stage", "math-libs") == 2
+    assert "name it with --topology" in capsys.readouterr().err
+    assert call(MANAGER, *words, "--stage", "media", "--topology", tmp_path / "BUILD_TOPOLOGY.toml") == 2
+    assert "there is no stage media" in capsys.readouterr().err
+    assert not store.exists()
+    assert call(MANAGER, *words, "--stage", "math-libs", "--topology", tmp_path / "BUILD_TOPOLOGY.toml") == 0
+    assert archives(store, "7") == ["blas_lib_gfx94X-dcgpu.tar.zst"]
+
+
+def test_a_build_without_artifacts_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["push", "--stage", "all", "--build-dir", tmp_path, "--run-id", "7"]
+    assert call(MANAGER, *words, "--store", tmp_path / "store") == 3
+    assert "the build has no artifacts" in capsys.readouterr().err
+
+
+def test_artifacts_are_copied_from_run_to_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    store = tmp_path / "store"
+    where = ["--platform", "linux", "--store", store]
+    assert (
+        call(MANAGER, "push", "--stage", "all", "--build-dir", build(tmp_path), "--run-id", "7", *where) == 0
+    )
+    words = ["copy", "--source-run-id", "7", "--stage", "all", *where]
+    assert call(MANAGER, *words, "--run-id", "8", "--generic-only", "--dry-run") == 0
+    assert not (store / "8-linux").exists()
+    assert call(MANAGER, *words, "--run-id", "8", "--generic-only") == 0
+    assert archives(store, "8") == ["base_lib_generic.tar.zst"]
+    assert call(MANAGER, *words, "--run-id", "8", "--amdgpu-families", "gfx94X-dcgpu") == 0
+    assert archives(store, "8") == archives(store, "7")
+    # Both copies are of one run, which is whole.
+    assert call(FETCH, "--run-id", "8", "--output-dir", tmp_path / "here", *where) == 0
+    assert (tmp_path / "here/blas_lib_gfx94X-dcgpu/stage/lib/libblas.so").exists()
+    assert call(MANAGER, *words, "--run-id", "8", "--amdgpu-families", "gfx110X-all") == 3
+    assert "no artifacts for gfx110X-all" in capsys.readouterr().err
+    assert call(MANAGER, *words, "--run-id", "7") == 2
+    assert "both runs are the same" in capsys.readouterr().err
+    assert call(MANAGER, *words[:1], "--source-run-id", "9", "--run-id", "8", "--stage", "all", *where) == 3
+
+
 def test_a_second_call_keeps_what_is_there_and_mends_what_is_not(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

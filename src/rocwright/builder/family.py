@@ -14,6 +14,7 @@ import msgspec
 from packaging.utils import parse_wheel_filename
 
 from rocwright.builder.before.host import Unpacking, look_at_host, look_at_packages
+from rocwright.builder.before.msvc import enter_msvc
 from rocwright.builder.before.needs import Problem, problem_of, require_none
 from rocwright.builder.before.obstacles import find_advice, find_problems
 from rocwright.builder.before.tree import has_sources
@@ -41,6 +42,7 @@ def build_family(order: Order, table: RecipeTable, *, note: Note, rocm: Rocm | N
     Raises `NotReady` with everything that is in the way before anything is written, `CommandFailed` of a
     build; what was finished before it stays.
     """
+    enter_msvc(os.environ, note)
     problems: list[Problem] = []
     trees = _trees(order, table, problems)
     interpreters = _interpreters(order.pythons, problems)

@@ -72,7 +72,11 @@ _SOURCES = CommandGroup(
             "show": "sources:show",
             "diff": "sources:diff",
             "save-patches": "sources:save",
-        }
+        },
+        _SCRIPTS: {
+            "manifest": "manifest:sources_manifest",
+            "checkout-manifest": "manifest:sources_checkout_manifest",
+        },
     },
 )
 _SDK = CommandGroup(
@@ -167,8 +171,14 @@ _STORE = CommandGroup(
         _CI: {"policy": "store.upload:store_policy"},
         _SCRIPTS: {
             "artifacts": CommandGroup(
-                "Fetch the artifacts of a run as artifact_manager.py does.",
-                {"Commands": {"fetch": "store.fetch:artifacts_fetch"}},
+                "Fetch, push and copy the artifacts of runs as artifact_manager.py does.",
+                {
+                    "Commands": {
+                        "fetch": "store.fetch:artifacts_fetch",
+                        "push": "store.artifacts:artifacts_push",
+                        "copy": "store.artifacts:artifacts_copy",
+                    }
+                },
             )
         },
     },

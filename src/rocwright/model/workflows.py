@@ -129,11 +129,15 @@ class WorkflowTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class SlurmRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What cells whose id matches one of `ids` ask for; a later row goes over an earlier one, field by field.
 
-    `gpus` is the `--gres` of a cell that needs a GPU; other cells ask for none. `memory_gb` is per machine.
+    `only` is miniature or upstream: in runs of these sources only. With `fit` less is asked for where the
+    partition has less; else that is an error before anything is submitted. `gpus` is the `--gres` of a cell
+    that needs a GPU; other cells ask for none. `memory_gb` is per machine.
     `options` are further ones of sbatch, as they are: `--exclusive`.
     """
 
     ids: tuple[str, ...]
+    only: Literal["", "miniature", "upstream"] = ""
+    fit: bool = False
     cpus: int = 0
     memory_gb: int = 0
     minutes: int = 0
@@ -161,6 +165,21 @@ class SlurmRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 )
 
 
+class Ask(msgspec.Struct, frozen=True):
+    """What a job asks for, as in `SlurmRequest`; `fixed` are the limits that may not be made less."""
+
+    cpus: int = 0
+    memory_gb: int = 0
+    minutes: int = 0
+    gpus: str = ""
+    partition: str = ""
+    account: str = ""
+    qos: str = ""
+    constraint: str = ""
+    options: tuple[str, ...] = ()
+    fixed: frozenset[str] = frozenset()
+
+
 class SlurmTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The table. `each`: a script for each cell, or for each job, whose cells one machine does in turn.
 
@@ -177,28 +196,27 @@ class SlurmTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         if not self.work or re.search(r'["\n`]', self.work):
             raise ValueError(f"work = {self.work!r} is not a directory: write it without quotes")
 
-    def asked(self, ids: Iterable[str]) -> SlurmRequest:
+    def asked(self, ids: Iterable[str], sources: str = "upstream") -> Ask:
         """What cells together ask for that one machine does in turn: their minutes are added up."""
-        each = [self._one(id_) for id_ in ids]
-        fields = {
-            name: value
-            for request in each
-            for name, value in msgspec.structs.asdict(request).items()
-            if value
-        }
-        return SlurmRequest(
+        each = [self._one(id_, sources) for id_ in ids]
+        fields = {name: value for ask in each for name, value in msgspec.structs.asdict(ask).items() if value}
+        return Ask(
             **{
                 **fields,
-                "ids": tuple(id_ for request in each for id_ in request.ids),
-                "cpus": max(request.cpus for request in each),
-                "memory_gb": max(request.memory_gb for request in each),
-                "minutes": sum(request.minutes for request in each),
+                "cpus": max(ask.cpus for ask in each),
+                "memory_gb": max(ask.memory_gb for ask in each),
+                "minutes": sum(ask.minutes for ask in each),
+                "fixed": frozenset().union(*(ask.fixed for ask in each)),
             }
         )
 
-    def _one(self, id_: str) -> SlurmRequest:
+    def _one(self, id_: str, sources: str) -> Ask:
         found: dict[str, object] = {}
+        fixed: set[str] = set()
         for row in self.request:
-            if any(fnmatchcase(id_, pattern) for pattern in row.ids):
-                found |= {name: value for name, value in msgspec.structs.asdict(row).items() if value}
-        return msgspec.convert({**found, "ids": (id_,)}, SlurmRequest)
+            if row.only in ("", sources) and any(fnmatchcase(id_, pattern) for pattern in row.ids):
+                given = {name: value for name, value in msgspec.structs.asdict(row).items() if value}
+                limits = {"cpus", "memory_gb", "minutes"} & given.keys()
+                fixed = fixed - limits if row.fit else fixed | limits
+                found |= given
+        return msgspec.convert({**found, "fixed": fixed}, Ask)

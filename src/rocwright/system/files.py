@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import IO
 
 from rocwright.errors import IntegrityError, InvalidInput, NoSpace, RocwrightError
+from rocwright.system import links
 
 # Marks a file or directory that is being written; never taken for whole, removed on the next run.
 PARTIAL = ".partial"
@@ -120,10 +121,10 @@ def _discard(partial: Path) -> None:
 
 def remove_tree(path: Path) -> None:
     """Remove a file, link or directory tree; absent is fine."""
-    if path.is_symlink() or path.is_file():
+    if links.is_link(path) or path.is_file():
         path.unlink()
     elif path.exists():
-        shutil.rmtree(path)
+        links.remove_directory(path)
 
 
 def make_directory(path: Path) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -29,7 +31,14 @@ if sys.platform == "win32":  # pragma: no cover
         return True
 
     def _release(stream: IO[str]) -> None:
-        """Closing the file is enough here."""
+        # Closing releases it, too, but the system takes its time.
+        with contextlib.suppress(OSError):
+            msvcrt.locking(stream.fileno(), msvcrt.LK_UNLCK, 1)
+
+    def _place(directory: Path) -> Path:
+        """The file that stands for a directory, which cannot be locked here: among temporary ones."""
+        name = hashlib.sha256(os.path.normcase(directory.resolve()).encode()).hexdigest()[:32]
+        return Path(tempfile.gettempdir(), f"rocwright-{name}.lock")
 
 else:
     import fcntl
@@ -98,12 +107,15 @@ def turn(path: Path, waiting: Waiting = silently) -> Iterator[None]:
 def alone_in(directory: Path, doing: str, next_step: str) -> Iterator[None]:
     """Keep other runs of this tool out of a directory while the block runs; leaves no file there.
 
-    Raises `UsageError` when another run is in it. Where the system locks no directories (Windows, some
-    network file systems) nobody is kept out.
+    Raises `UsageError` when another run is in it. Where the system locks no directories (some network file
+    systems) nobody is kept out.
     """
     files.make_directory(directory)
     if sys.platform == "win32":  # pragma: no cover
-        yield
+        with _opened(_place(directory)) as stream:
+            if not _taken(stream):
+                raise UsageError(f"another run {doing}", where=directory, next_step=next_step)
+            yield
     else:
         held = os.open(directory, os.O_RDONLY)
         try:
@@ -122,10 +134,11 @@ def alone_in(directory: Path, doing: str, next_step: str) -> Iterator[None]:
 def turn_in(directory: Path) -> Iterator[None]:
     """Run the block when no other run is in such a block for this directory; leaves no file there.
 
-    Where the system locks no directories (Windows, some network file systems) nobody is waited for.
+    Where the system locks no directories (some network file systems) nobody is waited for.
     """
     if sys.platform == "win32":  # pragma: no cover
-        yield
+        with turn(_place(directory)):
+            yield
     else:
         held = os.open(directory, os.O_RDONLY)
         try:

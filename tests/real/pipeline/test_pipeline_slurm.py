@@ -20,12 +20,6 @@ TABLE = """\
 [slurm]
 work = "{root}/machine-$SLURMD_NODENAME"
 setup = ["export PATH={path}:/usr/local/bin:/usr/bin:/bin", "export ROCWRIGHT_LEASE_S=10"]
-
-[[slurm.request]]
-ids = ["*"]
-cpus = 2
-memory_gb = 4
-minutes = 30
 """
 
 
@@ -43,9 +37,10 @@ def cluster():
         shutil.rmtree(root)
 
 
-def rendered(root: Path, path: str, *options: str) -> Path:
+def render(cluster: Cluster, root: Path, path: str, *options: str, more: str = ""):
+    """With what jobs ask for by default, on this cluster."""
     root.mkdir()
-    (root / "rocwright.toml").write_text(TABLE.format(root=root, path=path))
+    (root / "rocwright.toml").write_text(TABLE.format(root=root, path=path) + more)
     argv = [
         BIN / "rocwright",
         "pipeline",
@@ -58,7 +53,14 @@ def rendered(root: Path, path: str, *options: str) -> Path:
     ]
     (root / "run of mine").mkdir()
     argv += ["--config", root / "rocwright.toml"]
-    subprocess.run([str(word) for word in argv], check=True, capture_output=True, cwd=root)
+    return subprocess.run(
+        [str(word) for word in argv], env=cluster.env, text=True, capture_output=True, cwd=root
+    )
+
+
+def rendered(cluster: Cluster, root: Path, path: str, *options: str) -> Path:
+    done = render(cluster, root, path, *options)
+    assert done.returncode == 0, done.stderr
     return root / "run of mine"
 
 
@@ -70,11 +72,37 @@ def submit(cluster: Cluster, folder: Path) -> dict[str, str]:
 
 
 def test_scripts_are_clean_for_the_linter(cluster, tmp_path):
-    folder = rendered(tmp_path / "r", str(BIN))
+    folder = rendered(cluster, tmp_path / "r", str(BIN))
     scripts = ["submit.sh", *(str(path.relative_to(folder)) for path in folder.glob("cells/**/*.sh"))]
     assert len(scripts) > 15
     done = subprocess.run(["shellcheck", *scripts], cwd=folder, text=True, capture_output=True)
     assert (done.returncode, done.stdout) == (0, "")
+
+
+def test_what_jobs_ask_for_fits_the_partition_or_nothing_is_written(cluster, tmp_path):
+    """Each node has 2 processors and 8000 MB; torch of PyTorch's own sources asks for 64 and 160 GB."""
+    upstream = [
+        "--sources",
+        "upstream",
+        "--profile",
+        "ci",
+        "--platforms",
+        "linux",
+        "--families",
+        "gfx94X-dcgpu",
+    ]
+    folder = rendered(cluster, tmp_path / "r", str(BIN), *upstream)
+    script = min(folder.glob("cells/build-torch/**/*.sh"))
+    asked = [line for line in script.read_text().splitlines() if line.startswith("#SBATCH")]
+    assert asked[-3:] == ["#SBATCH --cpus-per-task=2", "#SBATCH --mem=7G", "#SBATCH --time=23040"]
+    number = cluster.ask("sbatch", "--parsable", "--hold", f"--chdir={folder}", str(script)).strip()
+    assert cluster.job(number)["NumCPUs"] == "2"
+    cluster.ask("scancel", number)
+    wished = '\n[[slurm.request]]\nids = ["build-torch/*"]\ncpus = 64\n'
+    done = render(cluster, tmp_path / "s", str(BIN), *upstream, more=wished)
+    assert done.returncode == 2
+    assert "cpus = 64 (partition main has machines with up to 2)" in done.stderr
+    assert not list((tmp_path / "s/run of mine").iterdir())
 
 
 def test_a_gpu_is_granted_to_what_needs_one(cluster, tmp_path):
@@ -83,13 +111,13 @@ def test_a_gpu_is_granted_to_what_needs_one(cluster, tmp_path):
     shown = tmp_path / "bin/rocwright"
     shown.write_text('#!/bin/sh\necho "$3 on $SLURMD_NODENAME: ${ROCR_VISIBLE_DEVICES-none}"\n')
     shown.chmod(0o755)
-    folder = rendered(tmp_path / "r", str(tmp_path / "bin"), "--no-pytorch")
+    folder = rendered(cluster, tmp_path / "r", str(tmp_path / "bin"), "--no-pytorch")
     plan = json.loads((folder / "plan.json").read_text())
     wanted = next(cell for cell in plan["cells"] if cell["kind"] == "test-rocm")
     # A family with a runner, as a table of one's own gives it.
     wanted |= {"skip": "", "runner": "cluster"}
     (tmp_path / "plan.json").write_text(json.dumps(plan))
-    folder = rendered(tmp_path / "s", str(tmp_path / "bin"), "--plan", str(tmp_path / "plan.json"))
+    folder = rendered(cluster, tmp_path / "s", str(tmp_path / "bin"), "--plan", str(tmp_path / "plan.json"))
     jobs = submit(cluster, folder)
     until(lambda: not cluster.queue())
     granted = cluster.job(jobs[wanted["id"]])
@@ -106,7 +134,7 @@ def test_a_gpu_is_granted_to_what_needs_one(cluster, tmp_path):
 def test_a_run_survives_the_loss_of_a_node(cluster, tmp_path, earlier):
     """torch of the miniature family, from an earlier run's ROCm to a release, over a folder of both nodes."""
     options = ["--run-id", "s1", "--artifact-run-id", "s0", "--projects", "torch"]
-    folder = rendered(tmp_path / "r", str(BIN), *options)
+    folder = rendered(cluster, tmp_path / "r", str(BIN), *options)
     earlier(folder / "store", "s0")
     jobs = submit(cluster, folder)
     assert "nothing was submitted" in again(cluster, folder), "the first are running"

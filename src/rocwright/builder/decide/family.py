@@ -259,6 +259,11 @@ def _cost(wanted: BuildRequest, table: RecipeTable, recipes: Sequence[Recipe]) -
 
 def _missing(rocm: Rocm, wanted: BuildRequest) -> list[str]:
     notes = []
+    if wanted.platform == "windows":
+        notes.append(
+            "Microsoft's compilers are those of the shell, else of the Visual Studio that vswhere finds "
+            "(vcvars64.bat); paths may have 260 characters, so check out to a directory such as C:/b"
+        )
     if not rocm.device_libraries:
         notes.append(
             f"no device libraries in {rocm.root}: HIP_DEVICE_LIB_PATH is not set, "

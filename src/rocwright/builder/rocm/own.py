@@ -34,7 +34,7 @@ from rocwright.builder.rocm.install import (
 )
 from rocwright.builder.rocm.rocm import Rocm, require_extras, what_lacks
 from rocwright.errors import CommandFailed, InvalidInput, UsageError
-from rocwright.system import files, locks, venv
+from rocwright.system import files, links, locks, venv
 from rocwright.system.remote import without_login
 from rocwright.system.venv import Closed, Environment, local_path, package_directories
 
@@ -312,13 +312,12 @@ def _free(root: Path) -> Path:
 
 def _turn_link(root: Path, target: Path) -> None:
     """Let `root` lead to `target`, in one step where it is a link already."""
-    if root.exists() and not root.is_symlink():
+    if root.exists() and not links.is_link(root):
         # An environment that something else made there.
         files.remove_tree(root)
     link = root.with_name(root.name + files.PARTIAL)
     files.remove_tree(link)
-    link.symlink_to(target.name)
-    link.replace(root)
+    links.turn_link(root, target.name, aside=link)
 
 
 def _sweep(root: Path) -> None:

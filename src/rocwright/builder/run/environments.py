@@ -18,7 +18,7 @@ from rocwright.builder.decide.plan import BuiltWheel
 from rocwright.builder.rocm.rocm import Rocm
 from rocwright.builder.run.tree import state_digest
 from rocwright.errors import CommandFailed, InvalidInput, InvalidWheel
-from rocwright.system import venv
+from rocwright.system import links, venv
 from rocwright.system.files import atomic_directory, remove_tree, write_text
 from rocwright.system.interpreters import Interpreter
 from rocwright.system.venv import Environment
@@ -130,7 +130,7 @@ def _only_rocm(site: Path, view: Path) -> Path:
     with atomic_directory(view) as made:
         for name in sorted(names):
             if (site / name).exists():
-                (made / name).symlink_to(site / name)
+                links.make_link(made / name, str(site / name))
     return view
 
 

@@ -14,9 +14,10 @@ from rocwright.cli.pipeline.options import PlaceOptions, PlanOptions
 from rocwright.cli.reply import OnlyJson, Reply, replies
 from rocwright.data import load_table
 from rocwright.errors import InvalidInput, RocwrightError, UsageError
-from rocwright.model.workflows import SlurmTable, WorkflowTable
+from rocwright.model.workflows import Ask, SlurmTable, WorkflowTable
 from rocwright.pipeline.define.inputs import known, profiles
-from rocwright.pipeline.render.scripts import render_make, render_slurm
+from rocwright.pipeline.render.cluster import ask_cluster, fit_all
+from rocwright.pipeline.render.scripts import render_make, render_slurm, slurm_asks
 from rocwright.pipeline.render.workflows import github_files
 from rocwright.system import console
 from rocwright.system.files import atomic_write, disk_error
@@ -68,7 +69,8 @@ def pipeline_render(
         raise UsageError(f"--to {to} makes a folder for the run", next_step="give --output FOLDER")
     elif to == "slurm":
         table = load_table("slurm", SlurmTable, place.overlay())
-        files = render_slurm(options.plan(place), table)
+        plan = options.plan(place)
+        files = render_slurm(plan, table, _fitted(slurm_asks(plan, table)))
     else:
         files = render_make(options.plan(place))
     if not check:
@@ -95,6 +97,18 @@ def pipeline_render(
             where=root,
             next_step="write them again: rocwright pipeline render",
         )
+
+
+def _fitted(asks: Mapping[str, Ask]) -> Mapping[str, Ask]:
+    """What jobs ask for on the cluster of this machine; as the table has it, where that is not known."""
+    there = ask_cluster()
+    if isinstance(there, str):
+        console.say(f"{there}: jobs ask for what the table has; render on a login node to fit them")
+        return asks
+    fitted, told = fit_all(asks, there)
+    for line in told:
+        console.say(line)
+    return fitted
 
 
 def _show_written(written: Sequence[str], files: int) -> None:

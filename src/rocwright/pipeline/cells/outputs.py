@@ -31,6 +31,7 @@ from rocwright.system.files import (
     walk_files,
     write_text,
 )
+from rocwright.system.links import make_link
 from rocwright.system.locks import turn
 
 Say = Callable[[str], None]
@@ -321,7 +322,7 @@ def _unpack(packed: Path, fresh: Path) -> None:
                 raise ValueError(f"{member.name} is not a file, directory or link inside of it")
     for path, target in links:
         remove_tree(path)
-        path.symlink_to(target)
+        make_link(path, target)
 
 
 def _write(archive: tarfile.TarFile, member: tarfile.TarInfo, path: Path) -> None:

@@ -15,7 +15,7 @@ import msgspec
 
 from rocwright.errors import UsageError
 from rocwright.model.plan import Cell, Job, Plan
-from rocwright.model.workflows import SlurmRequest, SlurmTable
+from rocwright.model.workflows import Ask, SlurmTable
 
 SUBMIT = "submit.sh"
 _RENDERED = "# Rendered by `rocwright pipeline render --to slurm`; change the plan or the table, not this."
@@ -88,23 +88,32 @@ def plan_text(plan: Plan) -> str:
 # -- scripts for sbatch, one for each cell or job, and one script that submits them in order
 
 
-def render_slurm(plan: Plan, table: SlurmTable) -> dict[PurePosixPath, str]:
-    """Text by path: `plan.json`, `submit.sh`, `cells/<id>.sh`.
+def slurm_asks(plan: Plan, table: SlurmTable) -> dict[str, Ask]:
+    """What each job asks for, by its id; raises `UsageError` as `units`."""
+    asks = {unit.id: (table.asked(unit.cells, plan.sources), unit.gpu) for unit in units(plan, table.each)}
+    return {id_: ask if gpu else msgspec.structs.replace(ask, gpus="") for id_, (ask, gpu) in asks.items()}
+
+
+def render_slurm(
+    plan: Plan, table: SlurmTable, asks: Mapping[str, Ask] | None = None
+) -> dict[PurePosixPath, str]:
+    """Text by path: `plan.json`, `submit.sh`, `cells/<id>.sh`; `asks` as `slurm_asks` or what fits.
 
     All machines of the cluster have to see the folder. Raises `UsageError` as `units`.
     """
     all_units = units(plan, table.each)
+    asks = slurm_asks(plan, table) if asks is None else asks
     texts = {PLAN_FILE: plan_text(plan), SUBMIT: _submit(plan, all_units)}
     for unit in all_units:
-        texts[f"cells/{unit.id}.sh"] = "\n".join(_script(plan, unit, table)) + "\n"
+        texts[f"cells/{unit.id}.sh"] = "\n".join(_script(plan, unit, table, asks[unit.id])) + "\n"
     return {PurePosixPath(path): text for path, text in texts.items()}
 
 
-def _script(plan: Plan, unit: Unit, table: SlurmTable) -> Iterator[str]:
+def _script(plan: Plan, unit: Unit, table: SlurmTable, ask: Ask) -> Iterator[str]:
     """Environment and one command: what this cell is, plan and store say."""
     yield "#!/usr/bin/env bash"
     yield _RENDERED
-    yield from (f"#SBATCH {option}" for option in _options(unit, table.asked(unit.cells)))
+    yield from (f"#SBATCH {option}" for option in _options(unit, ask))
     yield "set -euo pipefail"
     yield from table.setup
     # Slurm runs a copy of the script, in the directory that it was submitted from.
@@ -115,7 +124,7 @@ def _script(plan: Plan, unit: Unit, table: SlurmTable) -> Iterator[str]:
     yield f"exec rocwright pipeline step {shlex.quote(unit.id)} {place}"
 
 
-def _options(unit: Unit, request: SlurmRequest) -> Iterator[str]:
+def _options(unit: Unit, request: Ask) -> Iterator[str]:
     yield f"--job-name={unit.id}"
     yield f"--output=logs/{unit.id}.log"
     # A job whose machine was lost is queued again and writes on where it was.
@@ -130,7 +139,7 @@ def _options(unit: Unit, request: SlurmRequest) -> Iterator[str]:
         yield f"--mem={request.memory_gb}G"
     if request.minutes:
         yield f"--time={request.minutes}"
-    if unit.gpu and request.gpus:
+    if request.gpus:
         yield f"--gres={request.gpus}"
     for name in ("partition", "account", "qos", "constraint"):
         if value := getattr(request, name):

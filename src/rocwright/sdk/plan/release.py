@@ -250,7 +250,7 @@ def choose_family(tree: RocmTree, family: str | None, other: str | None = None) 
     """The family that the libraries package of a single tree is named after; see `plan_packages`."""
     for name in (one for one in (family, other) if one is not None):
         libraries_of(name)  # must do as part of a package's name
-    if not tree.targets and not (tree.windows and family):
+    if not tree.targets and not (tree.windows and (family or other)):
         raise InvalidPrefix(
             "no library of the prefix holds device code",
             where=tree.root,

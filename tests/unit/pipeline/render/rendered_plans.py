@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
 from hypothesis import strategies as st
 
@@ -10,12 +11,12 @@ from rocwright.model.plan import SCHEMA, Cell, Plan, Publication, Rocm
 from rocwright.pipeline.define.cells import make_jobs
 
 
-def plan_of(*cells: Cell, run_id: str = "r1") -> Plan:
+def plan_of(*cells: Cell, run_id: str = "r1", sources: Literal["miniature", "upstream"] = "upstream") -> Plan:
     return Plan(
         schema=SCHEMA,
         profile="ci",
         run_id=run_id,
-        sources="miniature",
+        sources=sources,
         rocm=Rocm(),
         publication=Publication(True, True),
         groups=(),
