@@ -14,6 +14,7 @@ from cyclopts import Parameter
 
 from rocwright.cli.options import OptionalCount, Words
 from rocwright.cli.pipeline.options import PlaceOptions, PlanOptions
+from rocwright.cli.pipeline.workflow import workflow_job
 from rocwright.cli.reply import Reply, for_json, for_people, replies
 from rocwright.errors import RocwrightError
 from rocwright.model.plan import Cell, Plan
@@ -143,23 +144,29 @@ def pipeline_step(
     json
         Print the records as JSON.
     """
-    machine = here.machine(place)
-    plan = plan_of(place, options, machine, anew=False)
-    cells = plan.cells_of(id_)
-    share_plan(plan, machine)
-    say_where(plan, id_, machine)
-    problems: dict[str, BaseException] = {}
-    told = []
-    for cell, record, problem in run_job(plan, cells, machine, console.say):
-        told.append((cell, record))
-        if problem is not None:
-            problems[cell.id] = problem
-        yield for_people(partial(show_cell, cell, record))
-        untold = tell(plan, cell, in_place(record, machine.work))
-        yield for_people(partial(_print_lines, untold))
-    yield for_json(tuple(record for _, record in told))
     # The last step also weighs what the workflow says: a machine that was lost left no record.
     outcome = judge_environment(os.environ) if id_ == SUMMARY.name else None
+    if outcome is not None and outcome.unplanned:
+        # There is nothing to read: no plan was made.
+        tell_summary(workflow_summary(outcome))
+        require_good(outcome)
+    problems: dict[str, BaseException] = {}
+    told = []
+    with workflow_job(place, id_) as job:
+        machine = here.machine(place)
+        plan = plan_of(place, options, machine, anew=False)
+        cells = plan.cells_of(id_)
+        job.group = cells[0].group
+        share_plan(plan, machine)
+        say_where(plan, id_, machine)
+        for cell, record, problem in run_job(plan, cells, machine, console.say):
+            told.append((cell, record))
+            if problem is not None:
+                problems[cell.id] = problem
+            yield for_people(partial(show_cell, cell, record))
+            untold = tell(plan, cell, in_place(record, machine.work))
+            yield for_people(partial(_print_lines, untold))
+    yield for_json(tuple(record for _, record in told))
     if outcome is not None:
         tell_summary(workflow_summary(outcome))
     end(problems_of(plan, {cell.id: record for cell, record in told}, problems))

@@ -26,6 +26,8 @@ _SAME: Mapping[str, Trigger] = {
     "repository_dispatch": "workflow_dispatch",
 }
 _NO_COMMIT = "0" * 40
+# Whether schedules start anything: on, off; where it is not set, not in a fork.
+SCHEDULE = "ROCWRIGHT_SCHEDULE"
 Level = Literal["nothing", "tests", "pytorch", "rocm", "everything"]
 # From the least to the most.
 LEVELS: tuple[Level, ...] = ("nothing", "tests", "pytorch", "rocm", "everything")
@@ -36,7 +38,8 @@ class Event(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     `branch` is what was pushed to, or that a pull request asks to be merged into. `inputs` are those
     of a dispatch, empty inputs left out. `changed` are paths of the repository, None where nobody knows them:
-    then everything counts as changed. `base` is the commit that the changes are counted from.
+    then everything counts as changed. `base` is the commit that the changes are counted from. `idle` says why
+    the event is to start nothing, whatever it is.
     """
 
     trigger: Trigger
@@ -46,6 +49,7 @@ class Event(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     changed: tuple[str, ...] | None = None
     base: str = ""
     fork: bool = False
+    idle: str = ""
 
 
 def read_event(environment: Mapping[str, str]) -> Event:
@@ -70,6 +74,7 @@ def read_event(environment: Mapping[str, str]) -> Event:
         inputs=_inputs(_part(payload, "inputs")),
         base=_base(payload, pull),
         fork=_is_fork(name, pull),
+        idle=_idle(trigger, payload, environment),
     )
 
 
@@ -121,6 +126,24 @@ def _is_fork(name: str, pull: Mapping[str, Any]) -> bool:
         return False
     sides = [_text(_part(_part(pull, side), "repo"), "full_name") for side in ("head", "base")]
     return not sides[0] or sides[0] != sides[1]
+
+
+def _idle(trigger: Trigger, payload: Mapping[str, Any], environment: Mapping[str, str]) -> str:
+    """Schedules are the repository's own: its forks have the file, too, and nobody there asked for it."""
+    if trigger != "schedule":
+        return ""
+    said = environment.get(SCHEDULE, "").strip().lower()
+    if said not in ("", "on", "off"):
+        raise InvalidInput(
+            f"the variable {SCHEDULE} is {said!r}", next_step="set it to on or off, or take it away"
+        )
+    if said == "off":
+        return f"the variable {SCHEDULE} is off: the schedule starts nothing"
+    if said != "on" and _part(payload, "repository").get("fork") is True:
+        return (
+            f"this repository is a fork: its schedule starts nothing. To have it, set the variable {SCHEDULE} to on"
+        )
+    return ""
 
 
 def _trigger(name: str) -> Trigger:
