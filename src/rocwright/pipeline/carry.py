@@ -1,9 +1,9 @@
-"""Results of a run between machines without a store in common: each hands on what it added to its own folder.
+"""Results of a run between machines that share no store: each hands on what it added to its own folder.
 
-What is handed on are folders, which a workflow keeps as artifacts of its run: `carried.json` says which key has
-which bytes, `blobs/<sha256>` has them, once. Records of steps are handed on apart from all else: whoever only
-tells how the run went needs no wheel. A machine first takes what the others handed on, in the order in which it
-was made, since of two records the newer counts.
+A workflow keeps what is handed on as artifacts of its run, folders: `carried.json` says which key has which
+bytes, `blobs/<sha256>` has them, once. Records of steps are handed on apart from all else: whoever only tells
+how the run went needs no wheel. A machine first takes what the others handed on, in the order in which it was
+made, since of two records the newer counts.
 """
 
 from __future__ import annotations
@@ -154,7 +154,9 @@ def hand_on(
         files = [one for one in new if (part == "records") == (not group or _is_record(one.key))]
         if files:
             _lay_out(work / GIVEN / part, store, files, job)
-            names[part] = f"rocwright.{part if part == 'records' else group}.{_UNSAFE.sub('.', job)}.{attempt}"
+            names[part] = (
+                f"rocwright.{part if part == 'records' else group}.{_UNSAFE.sub('.', job)}.{attempt}"
+            )
     return names
 
 

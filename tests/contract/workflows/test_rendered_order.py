@@ -21,7 +21,7 @@ from rocwright.pipeline.define.inputs import known, profiles
 from rocwright.pipeline.define.kinds import SUMMARY, Axis, Kind
 from rocwright.pipeline.define.plan import make_plan
 from rocwright.pipeline.render.job_kinds import every_kind, job_kinds
-from rocwright.pipeline.render.jobs import step_action
+from rocwright.pipeline.render.steps import step_action
 from rocwright.pipeline.render.workflows import github_files, workflow_text, workflows
 from rocwright.pipeline.setup.run import workflow_outputs
 

@@ -88,9 +88,7 @@ def pipeline_setup(
         raise UsageError("these options describe an event, but no --event names it", next_step="add --event")
     with workflow_job(place, "setup"):
         overlay = place.overlay()
-        started_by = (
-            _told(event, branch, label, given, changed_file, changed_since) if event else _workflow()
-        )
+        started_by = _told(event, branch, label, given, changed_file, changed_since) if event else _workflow()
         profile = profiles(overlay).named(options.profile)
         tables = known(overlay)
         done = set_up(

@@ -1,4 +1,4 @@
-"""What a step of a rendered workflow does besides: results come and go as artifacts, and a failure is told."""
+"""What a step of a rendered workflow does besides: results travel as artifacts, a failure is told."""
 
 from __future__ import annotations
 
@@ -60,6 +60,6 @@ def _require_role() -> None:
         role = os.environ.get(_ROLE, "")
         raise InvalidInput(
             f"the role {role or 'of this workflow'} was refused, so nothing can be written to the store",
-            next_step="let its trust policy name this repository (its condition on the token's sub), and let it"
-            " last as long as the job: the step above has what AWS answered",
+            next_step="let its trust policy name this repository (the condition on the token's sub), and let"
+            " it last as long as the job; the step before this one has what AWS answered",
         )

@@ -14,6 +14,7 @@ import msgspec
 
 from rocwright.errors import CommandFailed, InvalidInput, UsageError
 from rocwright.model.patterns import fits
+from rocwright.pipeline.define.inputs import SCHEDULE
 from rocwright.system.git import Git, is_repository
 
 Trigger = Literal["pull_request", "push", "schedule", "workflow_dispatch"]
@@ -26,8 +27,6 @@ _SAME: Mapping[str, Trigger] = {
     "repository_dispatch": "workflow_dispatch",
 }
 _NO_COMMIT = "0" * 40
-# Whether schedules start anything: on, off; where it is not set, not in a fork.
-SCHEDULE = "ROCWRIGHT_SCHEDULE"
 Level = Literal["nothing", "tests", "pytorch", "rocm", "everything"]
 # From the least to the most.
 LEVELS: tuple[Level, ...] = ("nothing", "tests", "pytorch", "rocm", "everything")
@@ -141,7 +140,8 @@ def _idle(trigger: Trigger, payload: Mapping[str, Any], environment: Mapping[str
         return f"the variable {SCHEDULE} is off: the schedule starts nothing"
     if said != "on" and _part(payload, "repository").get("fork") is True:
         return (
-            f"this repository is a fork: its schedule starts nothing. To have it, set the variable {SCHEDULE} to on"
+            "this repository is a fork: its schedule starts nothing. To have it, set the variable"
+            f" {SCHEDULE} to on"
         )
     return ""
 

@@ -8,9 +8,9 @@ from pathlib import Path
 from rocwright.errors import InvalidInput
 from rocwright.model.plan import Choice, Profile, Publication
 from rocwright.pipeline.carry import carries
+from rocwright.pipeline.define.inputs import STORE
 from rocwright.pipeline.setup.event import from_fork
 
-STORE = "ROCWRIGHT_STORE"
 _ROLES = (
     "AWS_WEB_IDENTITY_TOKEN_FILE",
     "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",

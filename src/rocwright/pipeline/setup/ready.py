@@ -1,4 +1,4 @@
-"""What a repository lacks for a run: refused before anything is begun, or said on the run's first page. Pure."""
+"""What a repository lacks for a run: refused before it begins, or said on the run's first page. Pure."""
 
 from __future__ import annotations
 
@@ -9,10 +9,8 @@ from rocwright.model.plan import Choice, Plan, Profile, Publication
 from rocwright.model.platforms import PLATFORMS
 from rocwright.model.workflows import WorkflowTable
 from rocwright.pipeline.carry import CARRY, carries
+from rocwright.pipeline.define.inputs import STORE, TESTED
 from rocwright.pipeline.setup.event import Event
-from rocwright.pipeline.setup.publication import STORE
-
-TESTED = "ROCWRIGHT_TEST_FAMILIES"
 
 
 def require_publishable(
@@ -54,9 +52,9 @@ def machine_notes(plan: Plan, table: WorkflowTable, environment: Mapping[str, st
         # A variable that no workflow passed on is no word about machines.
         if plan.sources == "upstream" and over and environment.get(row.variable) == "":
             notes.append(
-                f"PyTorch is built on {row.label}, which GitHub stops after {hosted.minutes} minutes and which has"
-                f" about {hosted.disk_gb} GB of disk; these jobs may take longer (minutes: {', '.join(over)}). To"
-                f" have larger machines, set the variable {row.variable} to their label"
+                f"PyTorch is built on {row.label}: GitHub stops its jobs after {hosted.minutes} minutes, and"
+                f" it has about {hosted.disk_gb} GB of disk. These may take longer (minutes:"
+                f" {', '.join(over)}). For larger machines set the variable {row.variable} to their label"
             )
     if environment.get(TESTED) == "none":
         notes.append(

@@ -20,8 +20,8 @@ from rocwright.pipeline.define.plan import make_plan
 from rocwright.pipeline.records import plan_key, read_plan, record_plan
 from rocwright.pipeline.setup.choose import Chosen, Reusable, Tables, choose
 from rocwright.pipeline.setup.event import Event, Triggers, changed_files, read_event
-from rocwright.pipeline.setup.ready import machine_notes, require_publishable
 from rocwright.pipeline.setup.publication import publication
+from rocwright.pipeline.setup.ready import machine_notes, require_publishable
 from rocwright.pipeline.tell.summary import setup_summary
 from rocwright.store.objects.protocol import ObjectStore
 from rocwright.store.runs.run import Run, records_of, runs_in

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
+from rocwright.errors import Interrupted
 from rocwright.model.plan import Cell, Plan
 from rocwright.pipeline.records import Record
 from rocwright.pipeline.tell.reproduce import MINIATURE, Tested, pip_install, test_report, wanted
@@ -38,6 +39,14 @@ def summary_of(cell: Cell, record: Record, plan: Plan) -> tuple[str, ...]:
         return (f"🔍 {code(cell.id)} is a dry run: {text(record.why or record.summary)}", "")
     told = _TOLD.get(cell.kind)
     return cut(told(cell, record, plan)) if told else ()
+
+
+def failure_lines(name: str, problem: BaseException, told: str) -> tuple[str, ...]:
+    """Why a job of a workflow ended before its steps could say how they went; `told` is the error's text."""
+    if isinstance(problem, (KeyboardInterrupt, Interrupted)):
+        return (f"### 🚫 {code(name)} was cancelled", "", "Run the workflow's job again to go on.", "")
+    what, *more = told.splitlines() or [type(problem).__name__]
+    return cut([f"### ❌ {code(name)} failed", "", text(what), "", *(f"* {text(line)}" for line in more), ""])
 
 
 def _upload(cell: Cell, record: Record, plan: Plan) -> list[str]:
