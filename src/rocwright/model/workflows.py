@@ -66,8 +66,8 @@ class Container(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class MachineRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What jobs without a GPU run on; a repository's `variable` names another label.
 
-    `work` is the directory of a run, where the usual one makes paths too long, and `work_variable` names another
-    one; `prepare` are commands before all else in a job.
+    `work` is the directory of a run, where the usual one makes paths too long; `work_variable` names another.
+    `prepare` are commands before all else in a job.
     """
 
     platform: str

@@ -47,11 +47,11 @@ def environment(table: WorkflowTable, platform: str = "") -> dict[str, str]:
         "ROCWRIGHT_STORE": expression(f"{OWN} && vars.ROCWRIGHT_STORE || ''"),
         CARRY: expression(f"{STORED} && 'store' || 'artifacts'"),
         "AWS_REGION": expression(f"vars.ROCWRIGHT_REGION || '{table.region}'"),
-        **(_work(table, platform) if platform else {}),
+        **(work_environment(table, platform) if platform else {}),
     }
 
 
-def _work(table: WorkflowTable, platform: str) -> dict[str, str]:
+def work_environment(table: WorkflowTable, platform: str) -> dict[str, str]:
     """The directory of a run, where the usual one makes paths too long."""
     row = table.machine_of(platform)
     return {"ROCWRIGHT_WORK_DIR": expression(f"vars.{row.work_variable} || '{row.work}'")} if row.work else {}
@@ -150,7 +150,10 @@ def test_workflow(kind: JobKind, table: WorkflowTable) -> Workflow:
             container=as_container(container),
             timeout_minutes=minutes,
             # For people who read the log; the step takes what it installs from the run's records.
-            env={**_work(table, platform), **{name.upper(): expression(f"inputs.{name}") for name in seen}},
+            env={
+                **work_environment(table, platform),
+                **{name.upper(): expression(f"inputs.{name}") for name in seen},
+            },
             steps=(
                 *prepared(table, platform),
                 *place_steps(

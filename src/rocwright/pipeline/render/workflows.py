@@ -13,7 +13,13 @@ from rocwright.model.platforms import PLATFORMS
 from rocwright.model.workflows import WorkflowTable
 from rocwright.pipeline.define.inputs import SCHEDULE, TESTED, Projects
 from rocwright.pipeline.define.kinds import SUMMARY, Kind
-from rocwright.pipeline.render.called import build_workflow, environment, group_workflow, test_workflow
+from rocwright.pipeline.render.called import (
+    build_workflow,
+    environment,
+    group_workflow,
+    test_workflow,
+    work_environment,
+)
 from rocwright.pipeline.render.document import (
     STORED,
     CompositeAction,
@@ -289,6 +295,7 @@ def _alone(kind: JobKind, platform: str, table: WorkflowTable) -> WorkflowJob:
         permissions=dict(PERMISSIONS),
         runs_on=runner(table, platform),
         timeout_minutes=limit(table, minutes, platform),
+        env=work_environment(table, platform),
         steps=place_steps(
             table, expression("matrix.id"), minutes, role="needs.setup.outputs.role", platform=platform
         ),
