@@ -1,16 +1,15 @@
 """Results of a run between machines that share no store: each hands on what it added to its own folder.
 
 A workflow keeps what is handed on as artifacts of its run, folders: `carried.json` says which key has which
-bytes, `blobs/<sha256>` has them, once. Records of steps are handed on apart from all else: whoever only tells
-how the run went needs no wheel. A machine first takes what the others handed on, in the order in which it was
-made, since of two records the newer counts.
+bytes, and where they are, once: packages by their names, so that people install from `packages/`, others by
+their digests. Records of steps are handed on apart from all else: whoever only tells how the run went needs
+no wheel.
 """
 
 from __future__ import annotations
 
 import os
 import re
-import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
@@ -22,6 +21,7 @@ from rocwright.store.layout import check_key
 from rocwright.store.lease import LEASES, PIPELINE
 from rocwright.store.objects.local import LocalStore
 from rocwright.store.objects.protocol import Stored
+from rocwright.store.pool import is_distribution
 from rocwright.store.runs.run import Run
 from rocwright.store.runs.upload import rewrite_pages
 from rocwright.system.files import link_or_copy, make_directory, remove_tree, sha256_file, write_text
@@ -29,6 +29,8 @@ from rocwright.system.files import link_or_copy, make_directory, remove_tree, sh
 CARRY = "ROCWRIGHT_CARRY"
 # Below the directory of a run: what others handed on, by artifact, and what this machine hands on.
 TAKEN, GIVEN = "carried/in", "carried/out"
+# Of an artifact, where people find its wheels.
+PACKAGES = "packages"
 # What is handed on, as outputs of a workflow's step name it; the first is what every job takes.
 PARTS = ("records", "files")
 _MANIFEST = "carried.json"
@@ -39,17 +41,17 @@ Say = Callable[[str], None]
 
 
 class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """An object and where its bytes lie in the artifact; `modified`: when it was stored, seconds since 1970."""
+
     key: str
     sha256: str
+    at: str
     modified: float
 
 
 class _Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What one machine handed on, and when: seconds since 1970."""
-
     schema: int
     job: str
-    made: float
     files: tuple[_File, ...]
 
 
@@ -70,13 +72,14 @@ def take(work: Path, store: LocalStore, run_id: str, say: Say) -> None:
     Raises `IntegrityError` for what was not handed on whole, before anything of it is put there.
     """
     root = work / TAKEN
-    found = sorted(_handed_on(root), key=lambda one: one[1].made)
+    found = _handed_on(root)
+    files = [(folder / file.at, file) for folder, manifest in found for file in manifest.files]
     seen: dict[str, str] = {}
     again = False
-    for folder, manifest in found:
-        for file in manifest.files:
-            again |= seen.setdefault(file.key, file.sha256) != file.sha256
-            _place(folder / "blobs" / file.sha256, store.root / file.key, file.modified)
+    # A store tells when a file came to it, and of two records the newer counts.
+    for blob, file in sorted(files, key=lambda one: one[1].modified):
+        again |= seen.setdefault(file.key, file.sha256) != file.sha256
+        _place(blob, store.root / file.key)
     remove_tree(root)
     if found:
         say(f"took what {len(found)} jobs of this run handed on: {len(seen)} files")
@@ -104,7 +107,7 @@ def _read(folder: Path) -> _Manifest:
         raise _damaged(folder, f"{_MANIFEST} is of another version of rocwright")
     for file in manifest.files:
         check_key(file.key)
-        blob = folder / "blobs" / file.sha256
+        blob = folder / check_key(file.at)
         if not blob.is_file() or sha256_file(blob) != file.sha256:
             raise _damaged(folder, f"{file.key} of {manifest.job} is missing or has other bytes")
     return manifest
@@ -118,12 +121,10 @@ def _damaged(folder: Path, what: str) -> IntegrityError:
     )
 
 
-def _place(blob: Path, target: Path, modified: float) -> None:
-    make_directory(target.parent)
+def _place(blob: Path, target: Path) -> None:
     partial = target.with_name(f"{target.name}.carried")
     link_or_copy(blob, partial)
-    # Of two records the newer counts: by when it was written, not when it came here.
-    os.utime(partial, (modified, modified))
+    os.utime(partial)
     partial.replace(target)
 
 
@@ -165,14 +166,17 @@ def _is_record(key: str) -> bool:
 
 
 def _lay_out(folder: Path, store: LocalStore, files: Sequence[Stored], job: str) -> None:
-    listed = []
+    listed: list[_File] = []
+    # By digest: a wheel lies in the run's folder, and among what its step left.
+    at: dict[str, str] = {}
     for one in files:
         path = store.root / one.key
         digest = sha256_file(path)
-        blob = folder / "blobs" / digest
-        if not blob.exists():
-            make_directory(blob.parent)
-            link_or_copy(path, blob)
-        listed.append(_File(one.key, digest, one.modified.timestamp()))
-    manifest = _Manifest(_SCHEMA, job, time.time(), tuple(listed))
+        if digest not in at:
+            named = f"{PACKAGES}/{path.name}"
+            free = is_distribution(path) and named not in at.values()
+            at[digest] = named if free else f"blobs/{digest}"
+            link_or_copy(path, folder / at[digest])
+        listed.append(_File(one.key, digest, at[digest], one.modified.timestamp()))
+    manifest = _Manifest(_SCHEMA, job, tuple(listed))
     write_text(folder / _MANIFEST, msgspec.json.encode(manifest).decode())

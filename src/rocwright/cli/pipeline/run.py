@@ -18,6 +18,7 @@ from rocwright.cli.pipeline.workflow import workflow_job
 from rocwright.cli.reply import Reply, for_json, for_people, replies
 from rocwright.errors import RocwrightError
 from rocwright.model.plan import Cell, Plan
+from rocwright.pipeline.carry import carries
 from rocwright.pipeline.cells.act import TAKEN
 from rocwright.pipeline.cells.run import Ran, run_job, run_plan
 from rocwright.pipeline.define.kinds import SUMMARY
@@ -146,8 +147,8 @@ def pipeline_step(
     """
     # The last step also weighs what the workflow says: a machine that was lost left no record.
     outcome = judge_environment(os.environ) if id_ == SUMMARY.name else None
-    if outcome is not None and outcome.unplanned:
-        # There is nothing to read: no plan was made.
+    if outcome is not None and outcome.idle:
+        # There is nothing to read: no plan was made, or nothing of it begun.
         tell_summary(workflow_summary(outcome))
         require_good(outcome)
     problems: dict[str, BaseException] = {}
@@ -199,7 +200,7 @@ def tell(plan: Plan, cell: Cell, record: Record) -> Sequence[str]:
     """Give outputs and summary to a workflow; the outputs that no workflow took are returned."""
     lines = [f"{name}={value}" for name, value in outputs_of(cell, record).items()]
     taken = tell_workflow(lines)
-    summary = summary_of(cell, record, plan)
+    summary = summary_of(cell, record, plan, carried=carries(os.environ))
     if summary:
         tell_summary(summary)
     return () if taken else lines

@@ -215,7 +215,7 @@ def _head(outcome: Outcome) -> str:
 
 def require_good(outcome: Outcome) -> None:
     """Raise `RocwrightError` (exit code 1) that names every job that must not have ended so."""
-    if not outcome.bad and outcome.idle:
+    if outcome.idle:
         raise RocwrightError(outcome.idle, next_step=f"see what {SETUP} says, and start the workflow again")
     if not outcome.bad:
         return
