@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
@@ -24,7 +25,7 @@ from rocwright.store.objects.protocol import Stored
 from rocwright.store.pool import is_distribution
 from rocwright.store.runs.run import Run
 from rocwright.store.runs.upload import rewrite_pages
-from rocwright.system.files import link_or_copy, make_directory, remove_tree, sha256_file, write_text
+from rocwright.system.files import link_or_copy, remove_tree, sha256_file, write_text
 
 CARRY = "ROCWRIGHT_CARRY"
 # Below the directory of a run: what others handed on, by artifact, and what this machine hands on.
@@ -35,13 +36,15 @@ PACKAGES = "packages"
 PARTS = ("records", "files")
 _MANIFEST = "carried.json"
 _SCHEMA = 1
+# Longer than the steps in which file systems tell time.
+_TICK_S = 0.02
 _OBJECTS = f"{PIPELINE}objects/"
 _UNSAFE = re.compile(r"[^A-Za-z0-9._+-]+")
 Say = Callable[[str], None]
 
 
 class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """An object and where its bytes lie in the artifact; `modified`: when it was stored, seconds since 1970."""
+    """An object, and where its bytes lie in the artifact; it was stored at `modified`, seconds since 1970."""
 
     key: str
     sha256: str
@@ -75,9 +78,13 @@ def take(work: Path, store: LocalStore, run_id: str, say: Say) -> None:
     found = _handed_on(root)
     files = [(folder / file.at, file) for folder, manifest in found for file in manifest.files]
     seen: dict[str, str] = {}
-    again = False
-    # A store tells when a file came to it, and of two records the newer counts.
+    again, cells = False, set[str]()
+    # A store tells when a file came to it, and of two records of a cell the newer counts.
     for blob, file in sorted(files, key=lambda one: one[1].modified):
+        cell = file.key.rpartition("/")[0]
+        if _is_record(file.key) and cell in cells:
+            time.sleep(_TICK_S)
+        cells.add(cell)
         again |= seen.setdefault(file.key, file.sha256) != file.sha256
         _place(blob, store.root / file.key)
     remove_tree(root)
