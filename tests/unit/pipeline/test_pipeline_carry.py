@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import time
 from pathlib import Path
 
 import pytest
@@ -111,6 +112,8 @@ def test_of_two_records_the_newer_stays_the_newer(machines: list[Machine]) -> No
         machines[number].take()
         machines[number].store.put_bytes(f"_pipeline/42/cells/x/{state}.json", b"{}")
         names.append(machines[number].hand_on("x", "", attempt=str(number))["records"])
+        # A file system tells time in steps.
+        time.sleep(0.02)
     # However the artifacts arrive: of these names the later one comes first.
     (machines[2].artifacts / names[0]).rename(machines[2].artifacts / "z")
     machines[2].take(names[1], "z")
