@@ -8,7 +8,6 @@ no wheel.
 
 from __future__ import annotations
 
-import os
 import re
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -79,14 +78,17 @@ def take(work: Path, store: LocalStore, run_id: str, say: Say) -> None:
     files = [(folder / file.at, file) for folder, manifest in found for file in manifest.files]
     seen: dict[str, str] = {}
     again, cells = False, set[str]()
-    # A store tells when a file came to it, and of two records of a cell the newer counts.
+    # Of two records of a cell the newer counts, and a store tells when a file came to it; of a link it does not.
     for blob, file in sorted(files, key=lambda one: one[1].modified):
         cell = file.key.rpartition("/")[0]
         if _is_record(file.key) and cell in cells:
             time.sleep(_TICK_S)
         cells.add(cell)
         again |= seen.setdefault(file.key, file.sha256) != file.sha256
-        _place(blob, store.root / file.key)
+        if _is_record(file.key):
+            store.put_bytes(file.key, blob.read_bytes(), overwrite=True)
+        else:
+            link_or_copy(blob, store.root / file.key)
     remove_tree(root)
     if found:
         say(f"took what {len(found)} jobs of this run handed on: {len(seen)} files")
@@ -126,13 +128,6 @@ def _damaged(folder: Path, what: str) -> IntegrityError:
         where=folder,
         next_step="run the job again that left it (Re-run jobs), then those after it",
     )
-
-
-def _place(blob: Path, target: Path) -> None:
-    partial = target.with_name(f"{target.name}.carried")
-    link_or_copy(blob, partial)
-    os.utime(partial)
-    partial.replace(target)
 
 
 def there(store: LocalStore) -> frozenset[Stored]:
