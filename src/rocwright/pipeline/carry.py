@@ -78,7 +78,7 @@ def take(work: Path, store: LocalStore, run_id: str, say: Say) -> None:
     files = [(folder / file.at, file) for folder, manifest in found for file in manifest.files]
     seen: dict[str, str] = {}
     again, cells = False, set[str]()
-    # Of two records of a cell the newer counts, and a store tells when a file came to it; of a link it does not.
+    # Of two records of a cell the newer counts, and a store tells when a file came to it, but not of a link.
     for blob, file in sorted(files, key=lambda one: one[1].modified):
         cell = file.key.rpartition("/")[0]
         if _is_record(file.key) and cell in cells:
@@ -148,9 +148,9 @@ def hand_on(
     By part, those without files left out. `group` is what the job belongs to, empty for one of the whole run:
     every job takes all of that. An attempt of a workflow has names of its own.
     """
-    remove_tree(work / GIVEN)
     known = set(before)
     new = [one for one in store.list("") if one not in known and not one.key.startswith(LEASES)]
+    remove_tree(work / GIVEN)
     attempt = environment.get("GITHUB_RUN_ATTEMPT") or "1"
     names = {}
     for part in PARTS:
