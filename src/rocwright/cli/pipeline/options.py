@@ -44,7 +44,7 @@ class PlaceOptions:
     """A plan as JSON that takes the place of all options that say what a run has."""
 
     work_dir: Annotated[Path, Parameter(env_var="ROCWRIGHT_WORK_DIR")] = _WORK
-    """Everything that this machine makes; delete it to start afresh."""
+    """Everything that this machine makes; delete it to start afresh (default: $ROCWRIGHT_WORK_DIR, else run)."""
 
     config: Path | None = None
     """A rocwright.toml (default: that of the current directory, if there is one)."""
@@ -90,7 +90,8 @@ class PlanOptions:
     """Build the families together, under this name."""
 
     test_families: Annotated[str | None, Parameter(env_var="ROCWRIGHT_TEST_FAMILIES")] = None
-    """The families that are tested: auto (all), none, or names (default: auto)."""
+    """The families that are tested: auto (all), none, or names (default: $ROCWRIGHT_TEST_FAMILIES, else
+    auto)."""
 
     projects: Words = ()
     """Projects of the PyTorch family: torch torchaudio … (default: all that the platform has)."""
