@@ -1,4 +1,4 @@
-"""Stand-ins for the actions that keep artifacts of a run and hand them out: they are folders of this machine."""
+"""Stand-ins for the actions that keep artifacts of a run and hand them out: folders of this machine."""
 
 from __future__ import annotations
 

@@ -44,7 +44,8 @@ class PlaceOptions:
     """A plan as JSON that takes the place of all options that say what a run has."""
 
     work_dir: Annotated[Path, Parameter(env_var="ROCWRIGHT_WORK_DIR")] = _WORK
-    """Everything that this machine makes; delete it to start afresh (default: $ROCWRIGHT_WORK_DIR, else run)."""
+    """Everything that this machine makes; delete it to start afresh (default: $ROCWRIGHT_WORK_DIR, else
+    run)."""
 
     config: Path | None = None
     """A rocwright.toml (default: that of the current directory, if there is one)."""
