@@ -42,7 +42,7 @@ _UNSAFE = re.compile(r"[^A-Za-z0-9._+-]+")
 Say = Callable[[str], None]
 
 
-class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class _Carried(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """An object, and where its bytes lie in the artifact; it was stored at `modified`, seconds since 1970."""
 
     key: str
@@ -54,7 +54,7 @@ class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class _Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     schema: int
     job: str
-    files: tuple[_File, ...]
+    files: tuple[_Carried, ...]
 
 
 def carries(environment: Mapping[str, str]) -> bool:
@@ -168,7 +168,7 @@ def _is_record(key: str) -> bool:
 
 
 def _lay_out(folder: Path, store: LocalStore, files: Sequence[Stored], job: str) -> None:
-    listed: list[_File] = []
+    listed: list[_Carried] = []
     # By digest: a wheel lies in the run's folder, and among what its step left.
     at: dict[str, str] = {}
     for one in files:
@@ -179,6 +179,6 @@ def _lay_out(folder: Path, store: LocalStore, files: Sequence[Stored], job: str)
             free = is_distribution(path) and named not in at.values()
             at[digest] = named if free else f"blobs/{digest}"
             link_or_copy(path, folder / at[digest])
-        listed.append(_File(one.key, digest, at[digest], one.modified.timestamp()))
+        listed.append(_Carried(one.key, digest, at[digest], one.modified.timestamp()))
     manifest = _Manifest(_SCHEMA, job, tuple(listed))
     write_text(folder / _MANIFEST, msgspec.json.encode(manifest).decode())

@@ -1,7 +1,7 @@
-"""A repository in which nothing is named, no store and no role: act runs a fork's pull request from setup to summary.
+"""A fork's pull request, which has neither the repository's store nor its role, run by act to its summary.
 
-Results travel as artifacts. The actions that keep them are stand-ins, as are those of `act_engine`. One group,
-one Python and torch alone: how the rest is done is not another thing here.
+Results travel as artifacts. The actions that keep them are stand-ins, as are those of `act_engine`. One
+group, one Python and torch alone: how the rest is done is not another thing here.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Nowhere:
 
 @pytest.fixture(scope="module")
 def fork(real_sets, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Acted]]:
-    """What became of the pull request, and the folder with its artifacts; the repository has a store and a role."""
+    """The folder with the artifacts of the pull request, and what became of it."""
     root = tmp_path_factory.mktemp("fork")
     with serving(real_sets.kpack) as index:
         workshop = Workshop(root, Nowhere(), index)
@@ -81,9 +81,7 @@ def test_its_wheels_are_installed_from_its_artifacts(fork: tuple[Path, Acted], t
     kept, acted = fork
     (group,) = {path.name.split(".")[1] for path in kept.iterdir()} - {"records"}
     assert f"`rocwright.{group}.*`" in acted.pages["build_pytorch_wheels"]
-    pages = [
-        str(path / "packages") for path in kept.glob(f"rocwright.{group}.*") if (path / "packages").is_dir()
-    ]
+    pages = list(kept.glob(f"rocwright.{group}.*/packages"))
     python = tmp_path / "env"
     subprocess.run([sys.executable, "-m", "venv", python], check=True)
     words = ["install", "-q", "--no-index", "--no-deps", "torch", *(f"--find-links={page}" for page in pages)]
