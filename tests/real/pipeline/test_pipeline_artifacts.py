@@ -65,7 +65,7 @@ def test_a_change_from_a_fork_is_built_and_tested(fork: tuple[Path, Acted]) -> N
         ),
         "success",
     )
-    assert "Assume the role" not in acted.log()
+    assert "Run Main Assume the role" not in acted.log()
     assert "s3://" not in acted.log()
 
 

@@ -43,6 +43,8 @@ def summary_of(cell: Cell, record: Record, plan: Plan, *, carried: bool = False)
         return (f"🔍 {code(cell.id)} is a dry run: {text(record.why or record.summary)}", "")
     if carried and cell.kind in ("upload-rocm", "upload-pytorch"):
         return cut(_artifacts(cell, record, plan))
+    if carried and _TOLD.get(cell.kind) is _tests:
+        return cut(_tests(cell, record, plan, (PACKAGES,)))
     told = _TOLD.get(cell.kind)
     return cut(told(cell, record, plan)) if told else ()
 
@@ -114,7 +116,8 @@ def _check(cell: Cell, record: Record, plan: Plan) -> list[str]:
     return lines
 
 
-def _tests(cell: Cell, record: Record, plan: Plan) -> list[str]:
+def _tests(cell: Cell, record: Record, plan: Plan, pages: tuple[str, ...] = ()) -> list[str]:
+    """`pages` are where people find the packages, if not where the tests did."""
     tests = read(record, Tests)
     lines = [f"### {code(cell.id)}", ""]
     if tests.find_links and "torch" in tests.installed:
@@ -124,7 +127,7 @@ def _tests(cell: Cell, record: Record, plan: Plan) -> list[str]:
             family=cell.family or cell.group,
             ref=cell.ref,
             platform=cell.platform,
-            find_links=tuple(filter(None, (tests.find_links, tests.rocm))),
+            find_links=pages or tuple(filter(None, (tests.find_links, tests.rocm))),
             miniature=plan.sources == "miniature",
         )
         lines = test_report(about)

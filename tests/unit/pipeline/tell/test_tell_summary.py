@@ -89,6 +89,19 @@ def test_the_line_that_installs_an_upload_is_of_its_platform(platform: str, cont
     )
 
 
+def test_what_travels_as_artifacts_is_installed_from_them() -> None:
+    """Nobody else reaches the folder of the machine that tells it."""
+    here = "file:///home/runner/work/r/run/store/1-linux/pytorch/index.html"
+    value = {**uploaded("pytorch", TORCH), "find_links": here}
+    told = summary_of(cell("upload-pytorch", "j", BUILD), record("u", value), plan(), carried=True)
+    assert any("in the artifacts `rocwright.gfx94X-dcgpu.*` of this run" in line for line in told)
+    tested = {"installed": {"torch": "2.9.0"}, "find_links": here, "rocm": here, "suites": []}
+    report = summary_of(CELLS[7], record("test-pytorch", tested), plan(), carried=True)
+    for lines in (told, report):
+        assert "    --find-links packages" in lines
+        assert "file:" not in "".join(lines)
+
+
 def test_what_is_wanted_of_rocm_are_its_libraries_in_quotes() -> None:
     files = ["rocm-7.10.0.tar.gz", "rocm_sdk_core-7.10.0-py3-none-linux_x86_64.whl", "notes.txt"]
     assert wanted(files) == ("rocm[libraries,devel]==7.10.0",)
