@@ -6,12 +6,12 @@ import msgspec
 import pytest
 from told import BUILD, CELLS, HOME, PLACE, cell, plan, record, uploaded
 
-from rocwright.errors import NotReady, SuiteFailed
+from rocwright.errors import Interrupted, InvalidInput, NotReady, SuiteFailed
 from rocwright.model.plan import Sources
 from rocwright.pipeline.define.kinds import kinds
 from rocwright.pipeline.tell.reproduce import pip_install, wanted
 from rocwright.pipeline.tell.results import output_names, outputs_of, problems_of
-from rocwright.pipeline.tell.summary import setup_summary, summary_of
+from rocwright.pipeline.tell.summary import failure_lines, setup_summary, summary_of
 from rocwright.system.workflow import LIMIT
 
 TORCH = "torch-2.9.0+rocm7.10.0-cp312-cp312-linux_x86_64.whl"
@@ -86,6 +86,22 @@ def test_the_line_that_installs_an_upload_is_of_its_platform(platform: str, cont
         f"    --find-links {TORCH_PAGE} {continuation}",
         f"    --find-links {ROCM_PAGE}",
         "```",
+    )
+
+
+def test_a_job_that_was_cancelled_is_not_told_as_one_that_failed() -> None:
+    for stop in (KeyboardInterrupt(), Interrupted("interrupted")):
+        assert failure_lines("gate/x", stop, "")[0] == "### 🚫 `gate/x` was cancelled"
+    problem = InvalidInput("no <index>", where="pages", next_step="name another")
+    told = failure_lines("setup", problem, str(problem))
+    assert told == (
+        "### ❌ `setup` failed",
+        "",
+        "no &lt;index&gt;",
+        "",
+        "* in: pages",
+        "* next: name another",
+        "",
     )
 
 
