@@ -57,6 +57,11 @@ class _Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     files: tuple[_Carried, ...]
 
 
+def rendered(environment: Mapping[str, str]) -> bool:
+    """Whether this is a job of a rendered workflow, which says in either case how results travel."""
+    return bool(environment.get(CARRY))
+
+
 def carries(environment: Mapping[str, str]) -> bool:
     """Whether results travel as artifacts; raises `UsageError` for another word in the variable.
 

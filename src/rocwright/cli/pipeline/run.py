@@ -18,7 +18,7 @@ from rocwright.cli.pipeline.workflow import workflow_job
 from rocwright.cli.reply import Reply, for_json, for_people, replies
 from rocwright.errors import RocwrightError
 from rocwright.model.plan import Cell, Plan
-from rocwright.pipeline.carry import carries
+from rocwright.pipeline.carry import carries, rendered
 from rocwright.pipeline.cells.act import TAKEN
 from rocwright.pipeline.cells.run import Ran, run_job, run_plan
 from rocwright.pipeline.define.kinds import SUMMARY
@@ -66,10 +66,12 @@ class MachineOptions:
 def plan_of(place: PlaceOptions, options: PlanOptions, machine: Machine, *, anew: bool) -> Plan:
     """The plan of the run, which all of its machines share.
 
-    It is the one in the store, unless options ask for one or it is made `anew`.
+    It is the one in the store, unless options ask for one or it is made `anew`. A job of a workflow makes none:
+    its first job did, so one that is not there is an error.
     """
     asked = options != PlanOptions(sources=options.sources)
-    if not (anew or asked or place.plan) and has_plan(machine.store, place.run_id):
+    there = rendered(os.environ) or has_plan(machine.store, place.run_id)
+    if there and not (anew or asked or place.plan):
         return read_plan(machine.store, place.run_id)
     return options.plan(place)
 

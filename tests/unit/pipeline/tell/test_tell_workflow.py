@@ -61,6 +61,14 @@ def test_a_cancelled_job_is_told_as_that(monkeypatch: pytest.MonkeyPatch) -> Non
     assert "ROCWRIGHT_LINUX_RUNNER" in page
 
 
+def test_a_run_whose_plan_is_gone_gets_no_other_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where its artifacts were kept for fewer days than it took somebody to run it again."""
+    monkeypatch.setenv("ROCWRIGHT_CARRY", "artifacts")
+    monkeypatch.setenv("GITHUB_RUN_ID", "42")
+    assert status("pipeline", "step", "summary") == 3
+    assert "the store has no plan of run 42" in Path("page.md").read_text("utf-8")
+
+
 def test_a_step_that_cannot_begin_says_so_on_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ROCWRIGHT_STORE", "gopher://x")
     assert status("pipeline", "step", "summary") == 3
