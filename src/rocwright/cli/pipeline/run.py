@@ -66,8 +66,8 @@ class MachineOptions:
 def plan_of(place: PlaceOptions, options: PlanOptions, machine: Machine, *, anew: bool) -> Plan:
     """The plan of the run, which all of its machines share.
 
-    It is the one in the store, unless options ask for one or it is made `anew`. A job of a workflow makes none:
-    its first job did, so one that is not there is an error.
+    It is the one in the store, unless options ask for one or it is made `anew`. No job of a workflow but the
+    first makes one, so there it is an error that none is there.
     """
     asked = options != PlanOptions(sources=options.sources)
     there = rendered(os.environ) or has_plan(machine.store, place.run_id)
