@@ -7,6 +7,10 @@ ACTIONLINT := tests/contract/workflows/actionlint
 TESTS ?= tests/unit tests/contract
 # What takes long is told, so that it is seen when it grows.
 SLOWEST := --durations=10 --durations-min=2
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+# No address of an index stands in what it writes: pip is told elsewhere where packages come from.
+LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.10 --upgrade --generate-hashes --no-header --no-annotate \
+  --no-emit-index-url --extra demo --extra store --extra aws --extra pipeline --extra ci pyproject.toml
 # Directories of the demo; delete the first to start afresh.
 WORK ?= demo
 ARGS ?=
@@ -23,7 +27,7 @@ FAULTS_ARGS ?=
 # Builds are done again when a variable of the environment is another; these are options, not settings.
 unexport WORK ARGS
 
-.PHONY: help install demo detect-wheel test real check compare history mutants faults bench bench-kpack bench-sdk bench-check bench-sources bench-build bench-store bench-gputest bench-pipeline bench-user bench-detect bench-cli conformance screenshots clean
+.PHONY: help install demo detect-wheel test real check compare history mutants faults bench bench-kpack bench-sdk bench-check bench-sources bench-build bench-store bench-gputest bench-pipeline bench-user bench-detect bench-cli conformance requirements screenshots clean
 
 help:  ## show the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/'
@@ -118,12 +122,17 @@ screenshots: $(VENV)/.dev  ## take the pictures of the documentation again, with
 clean:  ## remove what the commands made, but not downloaded packages
 	rm -rf $(VENV) $(WORK) $(WORK)-bench $(WORK)-kpack $(WORK)-sdk $(WORK)-check $(WORK)-sources $(WORK)-build $(WORK)-gputest $(WORK)-user docs/_build
 
-$(VENV)/.ready: pyproject.toml
-	@echo "installing rocwright into $(VENV) (about 10 s)" >&2
+requirements: $(VENV)/.ready  ## resolve what CI installs again, with hashes: .github/requirements*.txt
+	$(LOCK) --extra dev -o .github/requirements-dev.txt
+	$(LOCK) --constraint .github/requirements-dev.txt -o .github/requirements.txt
+
+$(VENV)/.ready: pyproject.toml .github/requirements.txt
+	@echo "installing rocwright into $(VENV) (about 20 s)" >&2
 	@$(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[demo,pipeline]'
+	@$(INSTALL) --require-hashes -r .github/requirements.txt
+	@$(INSTALL) --no-deps --no-build-isolation -e .
 	@touch $@
 
-$(VENV)/.dev: pyproject.toml $(VENV)/.ready
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[demo,pipeline,dev]'
+$(VENV)/.dev: pyproject.toml .github/requirements-dev.txt $(VENV)/.ready
+	$(INSTALL) --require-hashes -r .github/requirements-dev.txt
 	touch $@

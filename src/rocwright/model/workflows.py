@@ -40,7 +40,8 @@ class Action(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Container(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """An image that jobs run in; `python` in it runs this tool, where none has to be set up.
 
-    A repository's `variable` names another image, or `none`: the jobs run on the machine itself.
+    A repository's `variable` names another image, or `none`: the jobs run on the machine itself; its
+    `options_variable` other options of docker.
     """
 
     use: Use
@@ -50,6 +51,7 @@ class Container(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     python: str = ""
     options: tuple[str, ...] = ()
     variable: str = ""
+    options_variable: str = ""
 
     def __post_init__(self) -> None:
         if not _DIGEST.fullmatch(self.digest):
@@ -62,11 +64,18 @@ class Container(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class MachineRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What jobs without a GPU run on; a repository's `variable` names another label."""
+    """What jobs without a GPU run on; a repository's `variable` names another label.
+
+    `work` is the directory of a run, where the usual one makes paths too long; `work_variable` names another.
+    `prepare` are commands before all else in a job.
+    """
 
     platform: str
     label: str
     variable: str
+    work: str = ""
+    work_variable: str = ""
+    prepare: tuple[str, ...] = ()
 
 
 class LentLabels(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -94,10 +103,22 @@ class Limit(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     minutes: int
 
 
+class Hosted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What GitHub's own machines give a job: minutes, and gigabytes of free disk."""
+
+    minutes: int
+    disk_gb: int
+
+
 class WorkflowTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The table; `region` is the store's where no variable says another one."""
+    """The table; `region` is the store's where no variable says another one.
+
+    `keep_days` is for how long results are kept as artifacts of a run.
+    """
 
     region: str
+    keep_days: int
+    hosted: Hosted
     action: tuple[Action, ...]
     container: tuple[Container, ...]
     machine: tuple[MachineRow, ...]

@@ -53,7 +53,11 @@ def equal(one: Any, other: Any) -> bool:
 
 
 def _format(pattern: str, *values: Any) -> str:
-    return re.sub(r"\{(\d+)\}", lambda m: as_text(values[int(m[1])]), pattern)
+    def put(found: re.Match[str]) -> str:
+        return found[0][0] if found[1] is None else as_text(values[int(found[1])])
+
+    # Two braces stand for one.
+    return re.sub(r"\{\{|\}\}|\{(\d+)\}", put, pattern)
 
 
 FUNCTIONS: Functions = {

@@ -31,6 +31,13 @@ def load(text: str) -> dict[str, Any]:
     return {("on" if key is True else key): value for key, value in read.items()}
 
 
+class Failed(Exception):
+    """Raised by those who run commands for one that fails after it has told something: its outputs."""
+
+    def __init__(self, outputs: dict[str, str]) -> None:
+        self.outputs = outputs
+
+
 @dataclass(frozen=True)
 class Result:
     result: str
@@ -48,6 +55,8 @@ class Runner:
     # (workflow, job, what it runs on) of each job that ran or was skipped; (action, its inputs).
     jobs: list[tuple[str, str, str]] = field(default_factory=list)
     actions: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
+    # Actions that fail.
+    refused: frozenset[str] = frozenset()
 
     def start(self, path: str, inputs: Mapping[str, Any] | None = None) -> Result:
         """The run of a workflow that an event starts."""
@@ -130,28 +139,36 @@ class Runner:
         self, steps: list[dict[str, Any]], contexts: dict[str, Any], env: dict[str, Any]
     ) -> tuple[dict[str, Any], bool]:
         done: dict[str, Any] = {}
+        good = True
         for step in steps:
-            here = {**contexts, "steps": done}
-            if not is_true(filled(step.get("if", True), here)):
+            here, left = {**contexts, "steps": done}, {}
+            condition = step.get("if", True)
+            # Without such a word a step is skipped after one that failed.
+            if not good and "always()" not in str(condition):
+                continue
+            if not is_true(filled(condition, here, {**FUNCTIONS, "always": lambda: True})):
                 continue
             given = filled(step.get("with", {}), here)
             if "run" in step:
                 own = {**env, **filled(step.get("env", {}), here)}
                 # Text of the event must not become text of a program.
                 assert "${{" not in step["run"]
-                told = self.execute(step["run"], {key: as_text(value) for key, value in own.items()})
+                try:
+                    told = self.execute(step["run"], {key: as_text(value) for key, value in own.items()})
+                except Failed as failed:
+                    told, left = None, failed.outputs
             elif step["uses"].startswith("./"):
                 told = self._composite(step["uses"], given, here, env)
             else:
                 pinned = PINNED.fullmatch(step["uses"])
                 assert pinned is not None, step["uses"]
                 self.actions.append((pinned["name"], given))
-                told = {}
-            if told is None:
-                return done, False
+                told = None if pinned["name"] in self.refused else {}
             if "id" in step:
-                done[step["id"]] = {"outputs": told}
-        return done, True
+                outcome = FAILED if told is None else DONE
+                done[step["id"]] = {"outputs": told or left, "outcome": outcome}
+            good &= told is not None or step.get("continue-on-error", False)
+        return done, good
 
     def _composite(
         self, uses: str, given: dict[str, Any], contexts: dict[str, Any], env: dict[str, Any]

@@ -23,10 +23,12 @@ class Steps:
     seen: dict[str, dict[str, str]] = field(default_factory=dict)
 
     def __call__(self, command: str, env: Mapping[str, str]) -> dict[str, str] | None:
-        if "pip install" in command:
+        if "rocwright pipeline" not in command:
             return {}
         if "pipeline setup" in command:
             self.seen["setup"] = dict(env)
+            if env["ROCWRIGHT_ROLE_OUTCOME"] == FAILED:
+                return None
             upload = "true" if self.plan.publication.upload else "false"
             return {"run": "true", "upload": upload, **workflow_outputs(self.plan)}
         assert command == '"$PYTHON" -m rocwright pipeline step "$ID"'

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -10,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from contract.workflows.github_runner import DONE, FAILED, SKIPPED, Runner, files_of, load
+from contract.workflows.github_runner import DONE, FAILED, SKIPPED, Failed, Runner, files_of, load
 from contract.workflows.plans import CI, RELEASE, Steps, expected, run_plan
 from rocwright.data import load_table
 from rocwright.errors import InvalidInput
@@ -21,7 +23,7 @@ from rocwright.pipeline.define.inputs import known, profiles
 from rocwright.pipeline.define.kinds import SUMMARY, Axis, Kind
 from rocwright.pipeline.define.plan import make_plan
 from rocwright.pipeline.render.job_kinds import every_kind, job_kinds
-from rocwright.pipeline.render.jobs import step_action
+from rocwright.pipeline.render.steps import step_action
 from rocwright.pipeline.render.workflows import github_files, workflow_text, workflows
 from rocwright.pipeline.setup.run import workflow_outputs
 
@@ -170,17 +172,62 @@ def test_a_run_that_may_not_write_assumes_no_role_and_takes_no_machine() -> None
     assert [name for _, name, label in runner.jobs if label != SKIPPED] == ["setup"]
 
 
-def test_a_change_from_a_fork_gets_no_role_even_to_set_up() -> None:
-    plan = planned(asked("ci", ("gfx900-dgpu",), ("3.12",)))
-    roles = {}
-    for fork in (True, False):
-        event = {"pull_request": {"number": 3, "head": {"repo": {"fork": fork}}}}
-        github = {"workflow": "CI", "run_id": "1", "event_name": "pull_request", "event": event}
-        steps = Steps(plan)
-        runner = Runner(FILES, steps, github, {"ROCWRIGHT_CI_ROLE": "arn:aws:iam::1:role/ci"})
-        runner.start(CI)
-        roles[fork] = steps.seen["setup"]["ROLE"]
-    assert roles == {True: "", False: "arn:aws:iam::1:role/ci"}
+@pytest.mark.parametrize(
+    ("head", "store", "role", "results"),
+    [
+        ("somebody/r", "s3://b/x", "", "artifacts"),
+        # Of a repository that is itself a fork, a change in it is no other's.
+        ("o/r", "s3://b/x", "arn:aws:iam::1:role/ci", "store"),
+        # Without a store nothing is to be written that needs a role.
+        ("o/r", "", "", "artifacts"),
+    ],
+)
+def test_a_role_is_taken_only_for_a_store_of_ones_own(head: str, store: str, role: str, results: str) -> None:
+    event = {"pull_request": {"number": 3, "head": {"repo": {"fork": True, "full_name": head}}}}
+    github = {"workflow": "CI", "run_id": "1", "event_name": "pull_request", "event": event}
+    steps = Steps(planned(asked("ci", ("gfx900-dgpu",), ("3.12",))))
+    variables = {"ROCWRIGHT_CI_ROLE": "arn:aws:iam::1:role/ci", "ROCWRIGHT_STORE": store}
+    runner = Runner(FILES, steps, {**github, "repository": "o/r"}, variables)
+    assert runner.start(CI).result == DONE
+    assert {seen["ROCWRIGHT_ROLE"] for seen in steps.seen.values()} == {role}
+    assert {seen["ROCWRIGHT_CARRY"] for seen in steps.seen.values()} == {results}
+    assert {seen["ROCWRIGHT_STORE"] for seen in steps.seen.values()} == {store if role else ""}
+    assert len([name for name, _ in runner.actions if name.startswith("aws-")]) == (
+        len(steps.seen) if role else 0
+    )
+    taken = {given["pattern"] for name, given in runner.actions if name == "actions/download-artifact"}
+    # What is done for a group sees its files; whatever else, only records.
+    groups = {"rocwright.records.*", "rocwright.{records,gfx900-dgpu}.*"}
+    assert taken == (groups if results == "artifacts" else set())
+
+
+def test_what_a_step_hands_on_is_kept_also_where_it_failed() -> None:
+    build = "build_pytorch_wheels/linux/cp312/nightly/gfx900-dgpu"
+    steps = Steps(planned(asked("ci", ("gfx900-dgpu",), ("3.12",))), frozenset([build]))
+
+    def act(command: str, env: Mapping[str, str]) -> dict[str, str]:
+        told, name = steps(command, env), env.get("ID", "setup")
+        if told is None:
+            raise Failed({"carried_records": f"r {name}", "carried_files": f"f {name}"})
+        return {**told, "carried_records": f"r {name}"} if "pipeline" in command else {}
+
+    runner = Runner(FILES, act, {"workflow": "CI", "run_id": "1", "event_name": "push", "event": {}})
+    assert runner.start(CI).result == FAILED
+    kept = {row["name"]: row["path"] for name, row in runner.actions if name == "actions/upload-artifact"}
+    assert kept["r setup"] == kept["r summary"] == kept[f"r {build}"] == "run/carried/out/records"
+    assert [name for name, path in kept.items() if path == "run/carried/out/files"] == [f"f {build}"]
+
+
+def test_a_role_that_is_refused_ends_the_run_red_and_its_summary_is_told() -> None:
+    steps = Steps(planned(asked("ci", ("gfx900-dgpu",), ("3.12",))))
+    github = {"workflow": "CI", "run_id": "1", "event_name": "push", "event": {}}
+    variables = {"ROCWRIGHT_CI_ROLE": "arn:aws:iam::1:role/ci", "ROCWRIGHT_STORE": "s3://b"}
+    refused = frozenset(["aws-actions/configure-aws-credentials"])
+    runner = Runner(FILES, steps, github, variables, refused=refused)
+    assert runner.start(CI).result == FAILED
+    assert steps.seen["setup"]["ROCWRIGHT_ROLE"] == "arn:aws:iam::1:role/ci"
+    assert steps.did == ["summary"]
+    assert json.loads(steps.seen["summary"]["NEEDS_JSON"])["setup"]["result"] == FAILED
 
 
 @pytest.mark.parametrize(
@@ -189,7 +236,7 @@ def test_a_change_from_a_fork_gets_no_role_even_to_set_up() -> None:
 )
 def test_a_release_type_has_its_own_profile_and_role(type_: str, profile: str, role: str) -> None:
     steps = Steps(planned(asked("release", ("gfx900-dgpu",), ("3.12",))))
-    variables = {"ROCWRIGHT_NIGHTLY_ROLE": "N", "ROCWRIGHT_RELEASE_ROLE": "R"}
+    variables = {"ROCWRIGHT_STORE": "s3://b", "ROCWRIGHT_NIGHTLY_ROLE": "N", "ROCWRIGHT_RELEASE_ROLE": "R"}
     runner = Runner(FILES, steps, {"workflow": "r", "run_id": "1", "event_name": "", "event": {}}, variables)
     runner.start(RELEASE, {"release_type": type_} if type_ else {})
     assert (steps.seen["setup"]["PROFILE"], steps.seen["setup"]["ROLE"]) == (profile, role)
@@ -364,9 +411,12 @@ def test_every_job_asks_for_the_least() -> None:
         for name, job in workflow["jobs"].items():
             allowed = [{"contents": "read"}, {"contents": "read", "id-token": "write"}]
             assert job["permissions"] in allowed, (path, name)
-            assert "uses" in job or job["timeout-minutes"] <= 720
+            # Only a machine that a variable names takes longer than GitHub's own.
+            assert "uses" in job or limits(job)[1] <= 360, (path, name)
+            assert "uses" in job or limits(job)[0] <= 720, (path, name)
             commands = [step["run"] for step in job.get("steps", []) if "run" in step]
             assert all("\n" not in command for command in commands), "logic belongs into the tool"
+            assert "/etc/" not in str(job.get("container")), "a file that only some machines have"
             image = job.get("container", {}).get("image", "@sha256:")
             assert "@sha256:" in image
             if "vars." in image:
@@ -380,5 +430,38 @@ def test_every_wait_fits_the_limits_of_roles() -> None:
         for job in workflow.get("jobs", {}).values():
             for step in job.get("steps", []):
                 if step.get("uses", "").startswith("./"):
-                    seconds = step["with"].get("seconds", 3600)
-                    assert seconds == min(max(job["timeout-minutes"] * 60, 3600), 43200), path
+                    wanted = tuple(max(900, min(minutes * 60, 43200)) for minutes in limits(job))
+                    assert pair(step["with"]["seconds"]) == wanted, path
+
+
+def limits(job: dict[str, Any]) -> tuple[int, int]:
+    """Minutes on a machine that a variable names, and on GitHub's own."""
+    return pair(job["timeout-minutes"])
+
+
+def pair(value: int | str) -> tuple[int, int]:
+    if isinstance(value, int):
+        return value, value
+    found = re.fullmatch(r"\$\{\{ vars\.ROCWRIGHT_(?:LINUX|WINDOWS)_RUNNER && (\d+) \|\| (\d+) \}\}", value)
+    assert found, value
+    return int(found[1]), int(found[2])
+
+
+def test_only_where_paths_are_short_on_windows_is_the_machine_changed() -> None:
+    for path, workflow in FILES.items():
+        for name, job in workflow.get("jobs", {}).items():
+            if "steps" not in job or "workflows/rocwright" in path:
+                continue
+            windows = "windows" in str(job["runs-on"]).lower() or name.endswith("_windows")
+            lines = [step["run"] for step in job["steps"] if step.get("continue-on-error") and "run" in step]
+            work = {**workflow.get("env", {}), **job.get("env", {})}.get("ROCWRIGHT_WORK_DIR", "")
+            assert bool(work) is windows, (path, name)
+            assert ("git config --system core.longpaths true" in lines) is windows, (path, name)
+            assert any("LongPathsEnabled" in line for line in lines) is windows, (path, name)
+
+
+def test_the_checks_of_this_repository_trust_its_files_and_ask_for_no_role() -> None:
+    (job,) = FILES[".github/workflows/rocwright.yml"]["jobs"].values()
+    runs = [step["run"] for step in job["steps"] if "run" in step]
+    assert 'git config --global --add safe.directory "$GITHUB_WORKSPACE"' in runs[:-1]
+    assert job["permissions"] == {"contents": "read"}

@@ -64,7 +64,8 @@ def test_success_and_skipped_are_fine(capsys: pytest.CaptureFixture[str]) -> Non
 def test_anything_else_fails_with_1_and_is_named(result: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert script("workflow_summary.py", "--needs-json", needs(setup="success", build=result)) == 1
     told = capsys.readouterr()
-    assert "| ❌ failed | `build` |" in told.out and "build" in told.err and "Traceback" not in told.err
+    mark = "🚫 was cancelled" if result == "cancelled" else "❌ failed"
+    assert f"| {mark} | `build` |" in told.out and "build" in told.err and "Traceback" not in told.err
 
 
 @pytest.mark.parametrize(("said", "code"), [("true", 0), ("True", 0), ("1", 0), ("false", 1), ("", 1)])

@@ -26,6 +26,8 @@ from rocwright.pipeline.define.inputs import (
 from rocwright.pipeline.define.plan import make_plan, read_plan_file
 from rocwright.pipeline.setup.publication import publication
 
+_WORK = Path("run")
+
 
 @Parameter(name="*")
 @dataclass(frozen=True)
@@ -41,8 +43,9 @@ class PlaceOptions:
     plan: Annotated[Path | None, Parameter(env_var="ROCWRIGHT_PLAN")] = None
     """A plan as JSON that takes the place of all options that say what a run has."""
 
-    work_dir: Path = Path("run")
-    """Everything that this machine makes; delete it to start afresh."""
+    work_dir: Annotated[Path, Parameter(env_var="ROCWRIGHT_WORK_DIR")] = _WORK
+    """Everything that this machine makes; delete it to start afresh (default: $ROCWRIGHT_WORK_DIR, else
+    run)."""
 
     config: Path | None = None
     """A rocwright.toml (default: that of the current directory, if there is one)."""
@@ -52,6 +55,8 @@ class PlaceOptions:
         object.__setattr__(self, "run_id", self.run_id or os.environ.get("GITHUB_RUN_ID") or "local")
         object.__setattr__(self, "store", self.store or None)
         object.__setattr__(self, "plan", None if self.plan == Path() else self.plan)
+        if self.work_dir == Path() and os.environ.get("ROCWRIGHT_WORK_DIR") == "":
+            object.__setattr__(self, "work_dir", _WORK)
 
     def address(self) -> str:
         """Where the store is."""
@@ -85,8 +90,9 @@ class PlanOptions:
     group: Text = ""
     """Build the families together, under this name."""
 
-    test_families: str | None = None
-    """The families that are tested: auto (all), none, or names (default: auto)."""
+    test_families: Annotated[str | None, Parameter(env_var="ROCWRIGHT_TEST_FAMILIES")] = None
+    """The families that are tested: auto (all), none, or names (default: $ROCWRIGHT_TEST_FAMILIES, else
+    auto)."""
 
     projects: Words = ()
     """Projects of the PyTorch family: torch torchaudio … (default: all that the platform has)."""

@@ -14,9 +14,11 @@ from cyclopts import Parameter
 
 from rocwright.cli.options import OptionalCount, Words
 from rocwright.cli.pipeline.options import PlaceOptions, PlanOptions
+from rocwright.cli.pipeline.workflow import workflow_job
 from rocwright.cli.reply import Reply, for_json, for_people, replies
 from rocwright.errors import RocwrightError
 from rocwright.model.plan import Cell, Plan
+from rocwright.pipeline.carry import carries, rendered
 from rocwright.pipeline.cells.act import TAKEN
 from rocwright.pipeline.cells.run import Ran, run_job, run_plan
 from rocwright.pipeline.define.kinds import SUMMARY
@@ -64,10 +66,12 @@ class MachineOptions:
 def plan_of(place: PlaceOptions, options: PlanOptions, machine: Machine, *, anew: bool) -> Plan:
     """The plan of the run, which all of its machines share.
 
-    It is the one in the store, unless options ask for one or it is made `anew`.
+    It is the one in the store, unless options ask for one or it is made `anew`. No job of a workflow but the
+    first makes one, so there it is an error that none is there.
     """
     asked = options != PlanOptions(sources=options.sources)
-    if not (anew or asked or place.plan) and has_plan(machine.store, place.run_id):
+    there = rendered(os.environ) or has_plan(machine.store, place.run_id)
+    if there and not (anew or asked or place.plan):
         return read_plan(machine.store, place.run_id)
     return options.plan(place)
 
@@ -143,23 +147,29 @@ def pipeline_step(
     json
         Print the records as JSON.
     """
-    machine = here.machine(place)
-    plan = plan_of(place, options, machine, anew=False)
-    cells = plan.cells_of(id_)
-    share_plan(plan, machine)
-    say_where(plan, id_, machine)
-    problems: dict[str, BaseException] = {}
-    told = []
-    for cell, record, problem in run_job(plan, cells, machine, console.say):
-        told.append((cell, record))
-        if problem is not None:
-            problems[cell.id] = problem
-        yield for_people(partial(show_cell, cell, record))
-        untold = tell(plan, cell, in_place(record, machine.work))
-        yield for_people(partial(_print_lines, untold))
-    yield for_json(tuple(record for _, record in told))
     # The last step also weighs what the workflow says: a machine that was lost left no record.
     outcome = judge_environment(os.environ) if id_ == SUMMARY.name else None
+    if outcome is not None and outcome.idle:
+        # There is nothing to read: no plan was made, or nothing of it begun.
+        tell_summary(workflow_summary(outcome))
+        require_good(outcome)
+    problems: dict[str, BaseException] = {}
+    told = []
+    with workflow_job(place, id_) as job:
+        machine = here.machine(place)
+        plan = plan_of(place, options, machine, anew=False)
+        cells = plan.cells_of(id_)
+        job.group = cells[0].group
+        share_plan(plan, machine)
+        say_where(plan, id_, machine)
+        for cell, record, problem in run_job(plan, cells, machine, console.say):
+            told.append((cell, record))
+            if problem is not None:
+                problems[cell.id] = problem
+            yield for_people(partial(show_cell, cell, record))
+            untold = tell(plan, cell, in_place(record, machine.work))
+            yield for_people(partial(_print_lines, untold))
+    yield for_json(tuple(record for _, record in told))
     if outcome is not None:
         tell_summary(workflow_summary(outcome))
     end(problems_of(plan, {cell.id: record for cell, record in told}, problems))
@@ -192,7 +202,7 @@ def tell(plan: Plan, cell: Cell, record: Record) -> Sequence[str]:
     """Give outputs and summary to a workflow; the outputs that no workflow took are returned."""
     lines = [f"{name}={value}" for name, value in outputs_of(cell, record).items()]
     taken = tell_workflow(lines)
-    summary = summary_of(cell, record, plan)
+    summary = summary_of(cell, record, plan, carried=carries(os.environ))
     if summary:
         tell_summary(summary)
     return () if taken else lines

@@ -12,6 +12,7 @@ from cyclopts import Parameter
 
 from rocwright.cli.options import Repeated, Text
 from rocwright.cli.pipeline.options import PlaceOptions, PlanOptions
+from rocwright.cli.pipeline.workflow import workflow_job
 from rocwright.cli.reply import Reply, replies
 from rocwright.errors import UsageError
 from rocwright.pipeline.define.inputs import known, profiles
@@ -83,36 +84,37 @@ def pipeline_setup(
             f"{place.plan} is a plan already",
             next_step="leave out --plan and ROCWRIGHT_PLAN: setup makes one",
         )
-    overlay = place.overlay()
     if event is None and (branch or label or given or changed_file or changed_since):
         raise UsageError("these options describe an event, but no --event names it", next_step="add --event")
-    started_by = _told(event, branch, label, given, changed_file, changed_since) if event else _workflow()
-    profile = profiles(overlay).named(options.profile)
-    tables = known(overlay)
-    done = set_up(
-        started_by,
-        profile,
-        options.choice(place.run_id, tables),
-        tables,
-        load_triggers(overlay),
-        store=place.store or None,
-        environment=os.environ,
-        # Only read, so a public bucket needs no credentials.
-        reusable=lambda groups: latest_told(
-            open_store(place.address(), reading=True), groups, own=place.run_id, note=console.say
-        ),
-    )
-    if done.plan is not None:
-        require_offered(done.plan, overlay, note=console.say)
-    wanted = "GITHUB_OUTPUT" in os.environ if record is None else record
-    if done.plan is not None and wanted and done.plan.publication.upload:
-        done = SetUp(done.chosen, recorded(open_store(place.address()), done.plan, os.environ))
-    elif done.plan is not None and record:
-        raise UsageError(
-            f"the plan is not recorded: {done.plan.publication.why}", next_step="leave --record out"
+    with workflow_job(place, "setup"):
+        overlay = place.overlay()
+        started_by = _told(event, branch, label, given, changed_file, changed_since) if event else _workflow()
+        profile = profiles(overlay).named(options.profile)
+        tables = known(overlay)
+        done = set_up(
+            started_by,
+            profile,
+            options.choice(place.run_id, tables),
+            tables,
+            load_triggers(overlay),
+            store=place.store or None,
+            environment=os.environ,
+            # Only read, so a public bucket needs no credentials.
+            reusable=lambda groups: latest_told(
+                open_store(place.address(), reading=True), groups, own=place.run_id, note=console.say
+            ),
         )
-    yield _setup_reply(done)
-    tell_summary(summary(done, profile.name))
+        if done.plan is not None:
+            require_offered(done.plan, overlay, note=console.say)
+        wanted = "GITHUB_OUTPUT" in os.environ if record is None else record
+        if done.plan is not None and wanted and done.plan.publication.upload:
+            done = SetUp(done.chosen, recorded(open_store(place.address()), done.plan, os.environ))
+        elif done.plan is not None and record:
+            raise UsageError(
+                f"the plan is not recorded: {done.plan.publication.why}", next_step="leave --record out"
+            )
+        yield _setup_reply(done)
+        tell_summary(summary(done, profile.name))
 
 
 def _told(

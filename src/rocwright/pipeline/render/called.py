@@ -6,24 +6,24 @@ from collections.abc import Sequence
 
 from rocwright.model.platforms import PLATFORMS
 from rocwright.model.workflows import WorkflowTable
-from rocwright.pipeline.render.job_kinds import BUILDS, FILES, JobKind, shown
-from rocwright.pipeline.render.jobs import (
-    PERMISSIONS,
+from rocwright.pipeline.carry import CARRY
+from rocwright.pipeline.render.document import (
+    OWN,
+    STORED,
     Document,
     Workflow,
     WorkflowJob,
-    as_container,
     done,
     every,
     expression,
     first,
     local,
     over,
-    place_job,
-    place_steps,
-    tells,
     text_input,
 )
+from rocwright.pipeline.render.job_kinds import BUILDS, FILES, JobKind, shown
+from rocwright.pipeline.render.jobs import as_container, place_job, tells
+from rocwright.pipeline.render.steps import PERMISSIONS, place_steps, prepared
 
 _JOBS = text_input("The jobs of this place: JSON, name to id, or to rows with ids")
 _ROLE = text_input("The role that may write; none in a dry run", default="")
@@ -38,20 +38,37 @@ _VERSIONS = {
 }
 
 
-def environment(table: WorkflowTable) -> dict[str, str]:
-    """Of every job, from variables of the repository; no secret is among them."""
+def environment(table: WorkflowTable, platform: str = "") -> dict[str, str]:
+    """Of every job, from variables of the repository; no secret is among them.
+
+    `platform` is that of all machines of a workflow, empty where they differ.
+    """
     return {
-        "ROCWRIGHT_STORE": expression("vars.ROCWRIGHT_STORE"),
+        "ROCWRIGHT_STORE": expression(f"{OWN} && vars.ROCWRIGHT_STORE || ''"),
+        CARRY: expression(f"{STORED} && 'store' || 'artifacts'"),
         "AWS_REGION": expression(f"vars.ROCWRIGHT_REGION || '{table.region}'"),
+        **(work_environment(table, platform) if platform else {}),
     }
 
 
+def work_environment(table: WorkflowTable, platform: str) -> dict[str, str]:
+    """The directory of a run, where the usual one makes paths too long."""
+    row = table.machine_of(platform)
+    return {"ROCWRIGHT_WORK_DIR": expression(f"vars.{row.work_variable} || '{row.work}'")} if row.work else {}
+
+
 def _workflow(
-    inputs: Document, outputs: Document, name: str, jobs: dict[str, WorkflowJob], table: WorkflowTable
+    inputs: Document,
+    outputs: Document,
+    name: str,
+    jobs: dict[str, WorkflowJob],
+    table: WorkflowTable,
+    platform: str = "",
 ) -> Workflow:
     """A workflow that another calls."""
     call: Document = {"inputs": inputs, **({"outputs": outputs} if outputs else {})}
-    return Workflow(name=name, on={"workflow_call": call}, permissions={}, env=environment(table), jobs=jobs)
+    env = environment(table, platform)
+    return Workflow(name=name, on={"workflow_call": call}, permissions={}, env=env, jobs=jobs)
 
 
 def group_workflow(kinds: Sequence[JobKind], platform: str, table: WorkflowTable) -> Workflow:
@@ -84,7 +101,7 @@ def group_workflow(kinds: Sequence[JobKind], platform: str, table: WorkflowTable
         "builds": text_input("Builds of the group: JSON, rows of Python, reference and jobs"),
         "role": _ROLE,
     }
-    return _workflow(inputs, _passed(beside, platform), f"CI {files.title}", jobs, table)
+    return _workflow(inputs, _passed(beside, platform), f"CI {files.title}", jobs, table, platform)
 
 
 def build_workflow(kinds: Sequence[JobKind], platform: str, table: WorkflowTable) -> Workflow:
@@ -100,7 +117,7 @@ def build_workflow(kinds: Sequence[JobKind], platform: str, table: WorkflowTable
         "role": _ROLE,
     }
     title = f"Build {FILES[platform].title} PyTorch wheels"
-    return _workflow(inputs, _passed(beside, platform), title, jobs, table)
+    return _workflow(inputs, _passed(beside, platform), title, jobs, table, platform)
 
 
 def test_workflow(kind: JobKind, table: WorkflowTable) -> Workflow:
@@ -112,6 +129,7 @@ def test_workflow(kind: JobKind, table: WorkflowTable) -> Workflow:
     }
     inputs: Document = {
         "id": text_input("The step"),
+        "artifact_group": text_input("What the tested packages were built in"),
         "platform": text_input("linux or windows"),
         "amdgpu_family": text_input("The family of GPUs"),
         "test_runs_on": text_input("Label of a machine with such a GPU; none: skipped", default=""),
@@ -132,12 +150,19 @@ def test_workflow(kind: JobKind, table: WorkflowTable) -> Workflow:
             container=as_container(container),
             timeout_minutes=minutes,
             # For people who read the log; the step takes what it installs from the run's records.
-            env={name.upper(): expression(f"inputs.{name}") for name in seen},
-            steps=place_steps(
-                table,
-                expression("inputs.id"),
-                minutes,
-                version=expression("inputs.python_version") if build else "",
+            env={
+                **work_environment(table, platform),
+                **{name.upper(): expression(f"inputs.{name}") for name in seen},
+            },
+            steps=(
+                *prepared(table, platform),
+                *place_steps(
+                    table,
+                    expression("inputs.id"),
+                    minutes,
+                    version=expression("inputs.python_version") if build else "",
+                    group=expression("inputs.artifact_group"),
+                ),
             ),
         )
     title = "Test PyTorch wheels" if build else "Test ROCm wheels"

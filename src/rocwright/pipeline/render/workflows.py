@@ -11,32 +11,40 @@ from rocwright.errors import MissingTool
 from rocwright.model.plan import Profile, ProfileTable
 from rocwright.model.platforms import PLATFORMS
 from rocwright.model.workflows import WorkflowTable
-from rocwright.pipeline.define.inputs import Projects
+from rocwright.pipeline.define.inputs import SCHEDULE, TESTED, Projects
 from rocwright.pipeline.define.kinds import SUMMARY, Kind
-from rocwright.pipeline.render.called import build_workflow, environment, group_workflow, test_workflow
-from rocwright.pipeline.render.job_kinds import FILES, JobKind, calls, every_kind, job_kinds
-from rocwright.pipeline.render.jobs import (
-    ACTION,
-    PERMISSIONS,
-    STEP,
+from rocwright.pipeline.render.called import (
+    build_workflow,
+    environment,
+    group_workflow,
+    test_workflow,
+    work_environment,
+)
+from rocwright.pipeline.render.document import (
+    STORED,
     CompositeAction,
     Document,
     Workflow,
     WorkflowJob,
     WorkflowStep,
-    as_container,
-    checkout,
     every,
     expression,
     local,
     over,
-    place_steps,
-    runner,
-    setup_steps,
-    step_action,
-    tells,
     text_input,
     told,
+)
+from rocwright.pipeline.render.job_kinds import FILES, JobKind, calls, every_kind, job_kinds
+from rocwright.pipeline.render.jobs import as_container, runner, tells
+from rocwright.pipeline.render.steps import (
+    ACTION,
+    PERMISSIONS,
+    STEP,
+    checkout,
+    limit,
+    place_steps,
+    setup_steps,
+    step_action,
 )
 
 DIRECTORY = PurePosixPath(".github/workflows")
@@ -125,7 +133,6 @@ _BY_CHANGE: Document = {
     ),
     "cancel-in-progress": expression("github.event_name == 'pull_request'"),
 }
-_FORK = "github.event.pull_request.head.repo.fork != true"
 
 
 def ci_workflow(kinds: Sequence[JobKind], profile: Profile, table: WorkflowTable) -> Workflow:
@@ -202,6 +209,10 @@ def own_workflow(table: WorkflowTable) -> Workflow:
             # Without git a checkout is no repository, and the tests ask git about this checkout.
             WorkflowStep(name="Install git", run="apt-get update -qq && apt-get install -qq --yes git"),
             checkout(table),
+            # The files are another user's than root.
+            WorkflowStep(
+                name="Trust the checkout", run='git config --global --add safe.directory "$GITHUB_WORKSPACE"'
+            ),
             WorkflowStep(name="Run every check and test", run=".ci/run"),
         ),
     )
@@ -240,12 +251,14 @@ def _setup(
         timeout_minutes=minutes,
         outputs={
             **{name: told(STEP, name) for name in ("run", "upload", *rows)},
-            "role": expression(f"steps.{STEP}.outputs.upload == 'true' && ({role}) || ''"),
+            "role": expression(f"steps.{STEP}.outputs.upload == 'true' && {STORED} && ({role}) || ''"),
         },
-        env={"ROLE": expression(f"{_FORK} && ({role}) || ''")},
+        # Without a store there is nothing to write to.
+        env={"ROLE": expression(f"{STORED} && ({role}) || ''")},
         steps=setup_steps(
             table,
             "env.ROLE",
+            minutes,
             {
                 "PROFILE": expression(profile) if "||" in profile else profile.strip("'"),
                 "PLATFORMS": " ".join(platforms),
@@ -253,6 +266,10 @@ def _setup(
                 "ROCWRIGHT_SOURCES": expression("vars.ROCWRIGHT_SOURCES || 'upstream'"),
                 # Empty: where the profile takes it from.
                 "ROCWRIGHT_ROCM": expression("vars.ROCWRIGHT_ROCM"),
+                # Labels of machines with GPUs are their owners': nobody waits for one that is not there.
+                TESTED: expression(f"vars.{TESTED} || 'none'"),
+                SCHEDULE: expression(f"vars.{SCHEDULE}"),
+                **{row.variable: expression(f"vars.{row.variable}") for row in table.machine},
             },
         ),
     )
@@ -277,8 +294,11 @@ def _alone(kind: JobKind, platform: str, table: WorkflowTable) -> WorkflowJob:
         strategy=over(f"fromJSON({rows})", "id"),
         permissions=dict(PERMISSIONS),
         runs_on=runner(table, platform),
-        timeout_minutes=minutes,
-        steps=place_steps(table, expression("matrix.id"), minutes, role="needs.setup.outputs.role"),
+        timeout_minutes=limit(table, minutes, platform),
+        env=work_environment(table, platform),
+        steps=place_steps(
+            table, expression("matrix.id"), minutes, role="needs.setup.outputs.role", platform=platform
+        ),
     )
 
 

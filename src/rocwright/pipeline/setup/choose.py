@@ -70,6 +70,8 @@ def choose(event: Event, profile: Profile, base: Choice, tables: Tables, reusabl
     """
     said = _Said()
     platforms = base.platforms or profile.platforms
+    if event.idle:
+        return _nothing(base, Started("nothing"), Wish(), said, event.idle)
     wish, change = _wish(event, platforms, tables, said)
     if event.trigger == "pull_request" and wish.skip:
         return _nothing(base, change, wish, said, "the label ci:skip is set")

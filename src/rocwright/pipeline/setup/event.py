@@ -14,6 +14,7 @@ import msgspec
 
 from rocwright.errors import CommandFailed, InvalidInput, UsageError
 from rocwright.model.patterns import fits
+from rocwright.pipeline.define.inputs import SCHEDULE
 from rocwright.system.git import Git, is_repository
 
 Trigger = Literal["pull_request", "push", "schedule", "workflow_dispatch"]
@@ -36,7 +37,8 @@ class Event(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     `branch` is what was pushed to, or that a pull request asks to be merged into. `inputs` are those
     of a dispatch, empty inputs left out. `changed` are paths of the repository, None where nobody knows them:
-    then everything counts as changed. `base` is the commit that the changes are counted from.
+    then everything counts as changed. `base` is the commit that the changes are counted from. `idle` says why
+    the event is to start nothing, whatever it is.
     """
 
     trigger: Trigger
@@ -46,6 +48,7 @@ class Event(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     changed: tuple[str, ...] | None = None
     base: str = ""
     fork: bool = False
+    idle: str = ""
 
 
 def read_event(environment: Mapping[str, str]) -> Event:
@@ -70,6 +73,7 @@ def read_event(environment: Mapping[str, str]) -> Event:
         inputs=_inputs(_part(payload, "inputs")),
         base=_base(payload, pull),
         fork=_is_fork(name, pull),
+        idle=_idle(trigger, payload, environment),
     )
 
 
@@ -121,6 +125,25 @@ def _is_fork(name: str, pull: Mapping[str, Any]) -> bool:
         return False
     sides = [_text(_part(_part(pull, side), "repo"), "full_name") for side in ("head", "base")]
     return not sides[0] or sides[0] != sides[1]
+
+
+def _idle(trigger: Trigger, payload: Mapping[str, Any], environment: Mapping[str, str]) -> str:
+    """Schedules are the repository's own: its forks have the file, too, and nobody there asked for it."""
+    if trigger != "schedule":
+        return ""
+    said = environment.get(SCHEDULE, "").strip().lower()
+    if said not in ("", "on", "off"):
+        raise InvalidInput(
+            f"the variable {SCHEDULE} is {said!r}", next_step="set it to on or off, or take it away"
+        )
+    if said == "off":
+        return f"the variable {SCHEDULE} is off: the schedule starts nothing"
+    if said != "on" and _part(payload, "repository").get("fork") is True:
+        return (
+            "this repository is a fork: its schedule starts nothing. To have it, set the variable"
+            f" {SCHEDULE} to on"
+        )
+    return ""
 
 
 def _trigger(name: str) -> Trigger:

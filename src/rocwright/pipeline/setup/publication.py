@@ -7,6 +7,8 @@ from pathlib import Path
 
 from rocwright.errors import InvalidInput
 from rocwright.model.plan import Choice, Profile, Publication
+from rocwright.pipeline.carry import carries
+from rocwright.pipeline.define.inputs import STORE
 from rocwright.pipeline.setup.event import from_fork
 
 _ROLES = (
@@ -26,6 +28,10 @@ def publication(
     refused is told in `why`; only a fork and missing credentials stop the run's own uploads, and an event
     that cannot be read counts as a fork's.
     """
+    if store_address is None and carries(environment):
+        # Whoever proposes a change from elsewhere is told that first; nothing of it is anybody's to publish.
+        why = _fork(environment) or f"no store is named (the variable {STORE} of the repository)"
+        return Publication(True, False, f"{why}: results are artifacts of this run, and nothing is published")
     if store_address is None:
         if profile.publish == "never":
             return Publication(True, False, f"the profile {profile.name} publishes nothing")

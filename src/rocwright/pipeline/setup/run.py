@@ -13,6 +13,7 @@ from rocwright.data.overlay import Overlay
 from rocwright.errors import InvalidInput, Unreachable
 from rocwright.model.plan import Choice, Job, Plan, Profile
 from rocwright.model.platforms import PLATFORMS
+from rocwright.model.workflows import WorkflowTable
 from rocwright.pipeline.define.inputs import Known, default_rocm, parse_rocm
 from rocwright.pipeline.define.kinds import AXES
 from rocwright.pipeline.define.plan import make_plan
@@ -20,6 +21,7 @@ from rocwright.pipeline.records import plan_key, read_plan, record_plan
 from rocwright.pipeline.setup.choose import Chosen, Reusable, Tables, choose
 from rocwright.pipeline.setup.event import Event, Triggers, changed_files, read_event
 from rocwright.pipeline.setup.publication import publication
+from rocwright.pipeline.setup.ready import machine_notes, require_publishable
 from rocwright.pipeline.tell.summary import setup_summary
 from rocwright.store.objects.protocol import ObjectStore
 from rocwright.store.runs.run import Run, records_of, runs_in
@@ -64,7 +66,8 @@ def set_up(
 ) -> SetUp:
     """What the event starts; `store` is None for the folder in the run's own directory. Nothing is written.
 
-    Raises `UsageError` and `InvalidTarget` as `choose` and `make_plan`.
+    Raises `UsageError` and `InvalidTarget` as `choose` and `make_plan`, `InvalidInput` for what a workflow
+    lacks to do what is asked for.
     """
     components = {name for held in known.projects.values() for name, _ in held}
     projects = tuple(sorted(components))
@@ -81,7 +84,10 @@ def set_up(
     if not chosen.run:
         return SetUp(chosen, None)
     allowed = publication(profile, chosen.choice, store, environment)
-    return SetUp(chosen, make_plan(profile, chosen.choice, known, allowed))
+    require_publishable(profile, chosen.choice, event, allowed, store, environment)
+    plan = make_plan(profile, chosen.choice, known, allowed)
+    more = machine_notes(plan, load_table("workflows", WorkflowTable), environment)
+    return SetUp(msgspec.structs.replace(chosen, notes=(*chosen.notes, *more)), plan)
 
 
 def recorded(store: ObjectStore, plan: Plan, environment: Mapping[str, str]) -> Plan:

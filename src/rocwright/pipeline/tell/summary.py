@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
+from rocwright.errors import Interrupted
 from rocwright.model.plan import Cell, Plan
+from rocwright.pipeline.carry import PACKAGES
 from rocwright.pipeline.records import Record
 from rocwright.pipeline.tell.reproduce import MINIATURE, Tested, pip_install, test_report, wanted
 from rocwright.pipeline.tell.results import (
@@ -28,16 +30,31 @@ _FAILURES = 20
 _NAMED = 12
 
 
-def summary_of(cell: Cell, record: Record, plan: Plan) -> tuple[str, ...]:
-    """Lines of Markdown; none for a step of which nobody needs more than its line in the log."""
+def summary_of(cell: Cell, record: Record, plan: Plan, *, carried: bool = False) -> tuple[str, ...]:
+    """Lines of Markdown; none for a step of which nobody needs more than its line in the log.
+
+    `carried`: what was uploaded travels as artifacts of the run, and nobody else reaches where it is.
+    """
     if record.state == "failed":
         return cut([f"### ❌ {code(cell.id)} failed", "", text(record.why or record.summary), ""])
     if record.state == "skipped":
         return (f"⏭️ {code(cell.id)} was left out: {text(record.why or cell.skip)}", "")
     if record.state == "dry":
         return (f"🔍 {code(cell.id)} is a dry run: {text(record.why or record.summary)}", "")
+    if carried and cell.kind in ("upload-rocm", "upload-pytorch"):
+        return cut(_artifacts(cell, record, plan))
+    if carried and _TOLD.get(cell.kind) is _tests:
+        return cut(_tests(cell, record, plan, (PACKAGES,)))
     told = _TOLD.get(cell.kind)
     return cut(told(cell, record, plan)) if told else ()
+
+
+def failure_lines(name: str, problem: BaseException, told: str) -> tuple[str, ...]:
+    """Why a job of a workflow ended before its steps could say how they went; `told` is the error's text."""
+    if isinstance(problem, (KeyboardInterrupt, Interrupted)):
+        return (f"### 🚫 {code(name)} was cancelled", "", "Run the workflow's job again to go on.", "")
+    what, *more = told.splitlines() or [type(problem).__name__]
+    return cut([f"### ❌ {code(name)} failed", "", text(what), "", *(f"* {text(line)}" for line in more), ""])
 
 
 def _upload(cell: Cell, record: Record, plan: Plan) -> list[str]:
@@ -52,6 +69,24 @@ def _upload(cell: Cell, record: Record, plan: Plan) -> list[str]:
         f"{len(uploaded.files)} files in {code(uploaded.prefix)}.",
         "",
         *mini,
+        f"```{'bat' if cell.platform == 'windows' else 'bash'}",
+        *line.split("\n"),
+        "```",
+        "",
+    ]
+
+
+def _artifacts(cell: Cell, record: Record, plan: Plan) -> list[str]:
+    uploaded = read(record, Uploaded)
+    pytorch = cell.kind == "upload-pytorch"
+    line = pip_install(wanted(uploaded.files), cell.platform, find_links=(PACKAGES,), pre=True)
+    where = f"artifacts {code(f'rocwright.{cell.group}.*')} of this run"
+    return [
+        f"### {'PyTorch packages' if pytorch else 'ROCm packages'}",
+        "",
+        f"{len(uploaded.files)} files, in the {where}. With all of these unpacked in one folder:",
+        "",
+        *([MINIATURE, ""] if pytorch and plan.sources == "miniature" else []),
         f"```{'bat' if cell.platform == 'windows' else 'bash'}",
         *line.split("\n"),
         "```",
@@ -81,7 +116,8 @@ def _check(cell: Cell, record: Record, plan: Plan) -> list[str]:
     return lines
 
 
-def _tests(cell: Cell, record: Record, plan: Plan) -> list[str]:
+def _tests(cell: Cell, record: Record, plan: Plan, pages: tuple[str, ...] = ()) -> list[str]:
+    """`pages` are where people find the packages, if not where the tests did."""
     tests = read(record, Tests)
     lines = [f"### {code(cell.id)}", ""]
     if tests.find_links and "torch" in tests.installed:
@@ -91,7 +127,7 @@ def _tests(cell: Cell, record: Record, plan: Plan) -> list[str]:
             family=cell.family or cell.group,
             ref=cell.ref,
             platform=cell.platform,
-            find_links=tuple(filter(None, (tests.find_links, tests.rocm))),
+            find_links=pages or tuple(filter(None, (tests.find_links, tests.rocm))),
             miniature=plan.sources == "miniature",
         )
         lines = test_report(about)
@@ -161,6 +197,8 @@ def _ends(cell: Cell, record: Record, plan: Plan) -> list[str]:
     mini = [MINIATURE, ""] if plan.sources == "miniature" else []
     counts = ", ".join(f"{count:,} {state}" for state, count in sorted(ends.counts.items()))
     mini += [f"{counts}.", ""] if counts else []
+    if not plan.publication.channels:
+        mini += [f"Publishing: {text(publishing(plan))}.", ""]
     return [f"## {head}", "", *mini, *table(("", "Step", "Result"), rows)]
 
 

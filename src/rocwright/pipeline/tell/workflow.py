@@ -13,17 +13,32 @@ from rocwright.store.runs.latest import api_address
 from rocwright.system.http import Web
 from rocwright.system.workflow import code, cut, link, table
 
-State = Literal["passed", "left out", "tolerated", "failed", "missing"]
-_MARKS = {"passed": "✅", "left out": "⏭️", "tolerated": "⚠️", "failed": "❌", "missing": "⛔"}
+State = Literal["passed", "left out", "tolerated", "failed", "cancelled", "missing"]
+_MARKS = {
+    "passed": "✅",
+    "left out": "⏭️",
+    "tolerated": "⚠️",
+    "failed": "❌",
+    "cancelled": "🚫",
+    "missing": "⛔",
+}
 _TOLD = {
     "passed": "passed",
     "left out": "left out",
     "tolerated": "failed, which is allowed",
     "failed": "failed",
+    "cancelled": "was cancelled",
     "missing": "is required, but was left out",
 }
+# The job of a rendered workflow that plans its run.
+SETUP = "setup"
 _LARGEST = 16 << 20
 _PAGES, _PER_PAGE = 10, 100
+_CANCELLED = (
+    "Who cancelled it, or which limit of time, stands in the job's log. Run the jobs again to go on: what was"
+    " done is kept. A job that takes longer than GitHub's own machines allow needs another machine: the"
+    " variables ROCWRIGHT_LINUX_RUNNER and ROCWRIGHT_WINDOWS_RUNNER name it."
+)
 _TRUE = ("true", "1", "yes", "on", "y", "t")
 
 
@@ -43,16 +58,25 @@ class FailedJob(msgspec.Struct, frozen=True):
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """Every job of a workflow; `inside` are those that failed, as far as GitHub says which."""
+    """Every job of a workflow; `inside` are those that failed, as far as GitHub says which.
+
+    `idle` says why nothing was done, where something was to be done.
+    """
 
     jobs: tuple[JobResult, ...]
     inside: tuple[FailedJob, ...] = ()
     note: str = ""
+    idle: str = ""
 
     @property
     def bad(self) -> tuple[JobResult, ...]:
         """Jobs that must not have ended so."""
-        return tuple(job for job in self.jobs if job.state in ("failed", "missing"))
+        return tuple(job for job in self.jobs if job.state in ("failed", "cancelled", "missing"))
+
+    @property
+    def unplanned(self) -> bool:
+        """Whether the job that plans the run did not end well, so that no other can know what to do."""
+        return any(job.name == SETUP and job.state not in ("passed", "tolerated") for job in self.jobs)
 
 
 class _Need(msgspec.Struct, frozen=True):
@@ -93,15 +117,29 @@ def judge_environment(environment: Mapping[str, str]) -> Outcome | None:
     if not needs:
         return None
     outcome = judge_jobs(needs)
+    outcome = msgspec.structs.replace(outcome, idle=_idle(outcome))
     repository, run_id = (environment.get(f"GITHUB_{name}") for name in ("REPOSITORY", "RUN_ID"))
     if outcome.bad and repository and run_id:
         return find_failed(outcome, repository, run_id, environment)
     return outcome
 
 
+def _idle(outcome: Outcome) -> str:
+    """That all was skipped is no good end: of a run that had nothing to do this job is skipped, too."""
+    if outcome.unplanned:
+        return f"{SETUP} did not end well, so nothing was done: its log and its part of this page say why"
+    if all(job.name == SETUP or job.state == "left out" for job in outcome.jobs):
+        return (
+            f"every job was left out: {SETUP}'s part of this page says what the run was to have, and what not"
+        )
+    return ""
+
+
 def _state(need: _Need, required: bool) -> State:
     if need.result == "success":
         return "passed"
+    if need.result == "cancelled":
+        return "cancelled"
     if need.result == "skipped":
         return "missing" if required else "left out"
     tolerated = str((need.outputs or {}).get("continue_on_error") or "").strip().lower() in _TRUE
@@ -152,12 +190,13 @@ def _failed(job: _RanJob) -> bool:
 
 def workflow_summary(outcome: Outcome) -> tuple[str, ...]:
     """Markdown: the outcome, a table of the jobs, links to what failed."""
-    bad = len(outcome.bad)
-    head = (
-        f"❌ {bad} of {len(outcome.jobs)} jobs did not end well" if bad else "✅ All required jobs ended well"
-    )
+    head = _head(outcome)
     rows = [(f"{_MARKS[job.state]} {_TOLD[job.state]}", code(job.name), job.result) for job in outcome.jobs]
     lines = [f"## {head}", "", *table(("", "Job", "Result"), rows)]
+    if outcome.idle:
+        lines += [f"{outcome.idle}.", ""]
+    if any(job.state == "cancelled" for job in outcome.jobs):
+        lines += [_CANCELLED, ""]
     if outcome.inside:
         lines += ["### What failed", "", *(f"* {link(job.name, job.url)}" for job in outcome.inside), ""]
     if outcome.note:
@@ -165,8 +204,19 @@ def workflow_summary(outcome: Outcome) -> tuple[str, ...]:
     return cut(lines)
 
 
+def _head(outcome: Outcome) -> str:
+    bad, total = outcome.bad, len(outcome.jobs)
+    if bad and all(job.state == "cancelled" for job in bad):
+        return f"🚫 The run was cancelled: {len(bad)} of {total} jobs"
+    if bad:
+        return f"❌ {len(bad)} of {total} jobs did not end well"
+    return "❌ Nothing was done" if outcome.idle else "✅ All required jobs ended well"
+
+
 def require_good(outcome: Outcome) -> None:
     """Raise `RocwrightError` (exit code 1) that names every job that must not have ended so."""
+    if outcome.idle:
+        raise RocwrightError(outcome.idle, next_step=f"see what {SETUP} says, and start the workflow again")
     if not outcome.bad:
         return
     told = ", ".join(f"{job.name} ({_ended(job)})" for job in outcome.bad)

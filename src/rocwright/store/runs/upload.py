@@ -15,7 +15,15 @@ from rocwright.store.index.listed import ListedFile, flat_page
 from rocwright.store.layout import KINDS, Kind
 from rocwright.store.objects.protocol import ObjectStore
 from rocwright.store.pool import describe_files, is_distribution, put_distribution
-from rocwright.store.runs.run import Result, Run, RunFile, file_records, run_record, save_record
+from rocwright.store.runs.run import (
+    Result,
+    Run,
+    RunFile,
+    file_records,
+    records_of,
+    run_record,
+    save_record,
+)
 from rocwright.system.files import PARTIAL, sha256_file, walk_files, write_text
 from rocwright.system.progress import each
 
@@ -162,6 +170,13 @@ def upload_run(
         split=has_device_packages(listed),
         files=entries,
     )
+
+
+def rewrite_pages(store: ObjectStore, run: Run) -> None:
+    """Bring pages and records of a run into line with its files: jobs that saw not all of them wrote them."""
+    for kind in KINDS:
+        for record in records_of(store, run, kind):
+            _write_pages(store, run, record.group, kind, record.result)
 
 
 def _write_pages(

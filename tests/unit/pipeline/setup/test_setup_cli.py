@@ -395,3 +395,125 @@ def test_the_miniature_family_is_built_on_the_packages_of_an_earlier_run_of_it(
     assert taken is not None
     # The same name: that is where the packages lie.
     assert (taken.rocm.at, taken.groups) == ("99", built.groups)
+
+
+# --- what a repository lacks
+
+
+def page() -> str:
+    return Path("summary.md").read_text("utf-8")
+
+
+FORK = {
+    "pull_request": {
+        "head": {"repo": {"full_name": "me/r"}},
+        "base": {"repo": {"full_name": "o/r"}, "ref": "main"},
+    }
+}
+DAY_ONE = {"ROCWRIGHT_STORE": "", "ROCWRIGHT_CARRY": "artifacts", "ROCWRIGHT_SOURCES": "miniature"}
+
+
+@pytest.mark.parametrize(
+    ("name", "payload", "why"),
+    [("push", {}, "no store is named"), ("pull_request", FORK, "the pull request is a fork's")],
+)
+def test_without_a_store_it_builds_and_tests_and_hands_its_plan_on(
+    monkeypatch: pytest.MonkeyPatch, name: str, payload: object, why: str
+) -> None:
+    output = workflow(monkeypatch, name, payload, **DAY_ONE)
+    assert call("setup", "--projects", "torch") == 0
+    found = told(output.read_text())
+    assert (found["run"], found["upload"]) == ("true", "true")
+    (group,) = json.loads(found["linux_groups"])
+    (build,) = group["builds"]
+    assert {"build_pytorch_wheels", "install_pytorch_wheels"} <= build["jobs"].keys()
+    # Nothing that changes a channel, or decides about it.
+    assert not {"stage_pytorch_wheels", "gate", "promote"} & build["jobs"].keys()
+    assert found["carried_records"] == "rocwright.records.setup.1"
+    assert Path("run/carried/out/records/carried.json").is_file()
+    assert f"{why}" in page() and "nothing is published" in page()
+
+
+def test_to_publish_without_a_store_is_refused_with_the_next_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    workflow(monkeypatch, "workflow_dispatch", {"inputs": {"publish": "true"}}, **DAY_ONE)
+    assert call("setup", "--profile", "nightly") == 3
+    assert "### ❌ `setup` failed" in page()
+    assert "nothing can be published" in page()
+    assert "set ROCWRIGHT\\_STORE to s3://BUCKET/PREFIX and the variable ROCWRIGHT\\_NIGHTLY\\_ROLE" in page()
+
+
+def test_a_night_without_a_store_builds_and_publishes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    output = workflow(monkeypatch, "schedule", {}, **DAY_ONE)
+    assert call("setup", "--profile", "nightly", "--platforms", "linux", "--projects", "torch") == 0
+    assert told(output.read_text())["run"] == "true"
+    assert "nothing is published" in page()
+
+
+def test_a_store_that_nobody_may_write_to_is_no_green_run(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    more = {"ROCWRIGHT_STORE": "s3://bucket-of-nobody", "ROCWRIGHT_CARRY": "store", "HOME": str(tmp_path)}
+    workflow(monkeypatch, "push", {}, **more)
+    assert call("setup", "--sources", "miniature") == 3
+    assert "there are no credentials for the store" in page()
+    assert "set the variable ROCWRIGHT\\_CI\\_ROLE" in page()
+
+
+def test_a_role_that_was_refused_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    role = {"ROCWRIGHT_ROLE": "arn:aws:iam::1:role/ci", "ROCWRIGHT_ROLE_OUTCOME": "failure"}
+    workflow(monkeypatch, "push", {}, **role)
+    assert call("setup") == 3
+    assert "the role arn:aws:iam::1:role/ci was refused" in page()
+    assert "trust policy" in page()
+
+
+@pytest.mark.parametrize(
+    ("store", "code", "said"),
+    [("/proc/rocwright", 3, "/proc/rocwright"), ("gopher://x", 3, "is not the address of a store")],
+)
+def test_a_store_that_cannot_be_written_is_named_on_the_page(
+    monkeypatch: pytest.MonkeyPatch, store: str, code: int, said: str
+) -> None:
+    workflow(monkeypatch, "workflow_dispatch", {}, ROCWRIGHT_STORE=store)
+    assert call("setup", "--sources", "miniature") == code
+    assert "### ❌ `setup` failed" in page() and said in page()
+
+
+def test_an_unknown_index_is_named_on_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    workflow(monkeypatch, "workflow_dispatch", {"inputs": {"rocm": "index:nihgtly"}})
+    assert call("setup") == 2
+    assert "### ❌ `setup` failed" in page() and "nihgtly" in page() and "next: " in page()
+
+
+@pytest.mark.parametrize(
+    ("fork", "said", "run"),
+    [(False, "", "true"), (False, "off", "false"), (True, "", "false"), (True, "on", "true")],
+)
+def test_the_schedule_of_a_fork_starts_nothing_unless_it_is_asked_for(
+    monkeypatch: pytest.MonkeyPatch, fork: bool, said: str, run: str
+) -> None:
+    payload = {"repository": {"full_name": "me/r", "fork": fork}}
+    output = workflow(monkeypatch, "schedule", payload, ROCWRIGHT_SCHEDULE=said)
+    assert call("setup", "--sources", "miniature") == 0
+    assert told(output.read_text())["run"] == run
+    assert ("ROCWRIGHT\\_SCHEDULE" in page()) is (run == "false")
+
+
+def test_what_hosted_machines_are_too_small_for_is_warned_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    machines = {"ROCWRIGHT_LINUX_RUNNER": "", "ROCWRIGHT_WINDOWS_RUNNER": "mine"}
+    labels = {"inputs": {"amdgpu_families": "gfx110X-all"}}
+    workflow(monkeypatch, "workflow_dispatch", labels, **machines)
+    assert call("setup", "--sources", "upstream", "--rocm", "prefix:/opt/rocm") == 0
+    assert "PyTorch is built on ubuntu-24.04: GitHub stops its jobs after 360 minutes" in page()
+    assert "about 14 GB of disk" in page() and "ROCWRIGHT\\_LINUX\\_RUNNER" in page()
+    assert "ROCWRIGHT\\_WINDOWS\\_RUNNER" not in page()
+
+
+def test_no_test_waits_for_a_machine_with_a_gpu_that_nobody_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    output = workflow(monkeypatch, "workflow_dispatch", {"inputs": {"linux_amdgpu_families": "gfx94X-dcgpu"}},
+                      ROCWRIGHT_TEST_FAMILIES="none")  # fmt: skip
+    assert call("setup", "--sources", "upstream", "--rocm", "prefix:/opt/rocm") == 0
+    (group,) = json.loads(told(output.read_text())["linux_groups"])
+    rows = [row for build in group["builds"] for row in build["jobs"].get("test_pytorch_wheels", [])]
+    assert {row["runner"] for row in rows} <= {""}
+    assert "set the variable ROCWRIGHT\\_TEST\\_FAMILIES to auto" in page()

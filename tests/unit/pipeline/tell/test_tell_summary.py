@@ -6,12 +6,12 @@ import msgspec
 import pytest
 from told import BUILD, CELLS, HOME, PLACE, cell, plan, record, uploaded
 
-from rocwright.errors import NotReady, SuiteFailed
+from rocwright.errors import Interrupted, InvalidInput, NotReady, SuiteFailed
 from rocwright.model.plan import Sources
 from rocwright.pipeline.define.kinds import kinds
 from rocwright.pipeline.tell.reproduce import pip_install, wanted
 from rocwright.pipeline.tell.results import output_names, outputs_of, problems_of
-from rocwright.pipeline.tell.summary import setup_summary, summary_of
+from rocwright.pipeline.tell.summary import failure_lines, setup_summary, summary_of
 from rocwright.system.workflow import LIMIT
 
 TORCH = "torch-2.9.0+rocm7.10.0-cp312-cp312-linux_x86_64.whl"
@@ -87,6 +87,35 @@ def test_the_line_that_installs_an_upload_is_of_its_platform(platform: str, cont
         f"    --find-links {ROCM_PAGE}",
         "```",
     )
+
+
+def test_a_job_that_was_cancelled_is_not_told_as_one_that_failed() -> None:
+    for stop in (KeyboardInterrupt(), Interrupted("interrupted")):
+        assert failure_lines("gate/x", stop, "")[0] == "### 🚫 `gate/x` was cancelled"
+    problem = InvalidInput("no <index>", where="pages", next_step="name another")
+    told = failure_lines("setup", problem, str(problem))
+    assert told == (
+        "### ❌ `setup` failed",
+        "",
+        "no &lt;index&gt;",
+        "",
+        "* in: pages",
+        "* next: name another",
+        "",
+    )
+
+
+def test_what_travels_as_artifacts_is_installed_from_them() -> None:
+    """Nobody else reaches the folder of the machine that tells it."""
+    here = "file:///home/runner/work/r/run/store/1-linux/pytorch/index.html"
+    value = {**uploaded("pytorch", TORCH), "find_links": here}
+    told = summary_of(cell("upload-pytorch", "j", BUILD), record("u", value), plan(), carried=True)
+    assert any("in the artifacts `rocwright.gfx94X-dcgpu.*` of this run" in line for line in told)
+    tested = {"installed": {"torch": "2.9.0"}, "find_links": here, "rocm": here, "suites": []}
+    report = summary_of(CELLS[7], record("test-pytorch", tested), plan(), carried=True)
+    for lines in (told, report):
+        assert "    --find-links packages" in lines
+        assert "file:" not in "".join(lines)
 
 
 def test_what_is_wanted_of_rocm_are_its_libraries_in_quotes() -> None:
