@@ -100,7 +100,7 @@ class IndexServer:
         return f"http://{login}127.0.0.1:{self.port}/{path}"
 
     def names(self) -> list[str]:
-        return sorted(path.name for path in self.folder.iterdir())
+        return sorted(path.name for path in self.folder.iterdir() if not path.name.startswith("."))
 
     def whole(self) -> list[str]:
         """Wheels of which all content was sent."""

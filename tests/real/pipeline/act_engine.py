@@ -1,0 +1,142 @@
+"""act, another engine of GitHub's workflows than our own stand-in, and what it needs to run ours on this machine.
+
+Jobs run one after the other or side by side, without containers, each in a copy of the checkout that goes when the
+job ends. Three actions are stand-ins, named as such: checkout (act has copied the tree itself), setup-python (this
+Python, in an environment of its own), and the role (the keys of the S3 server on loopback, or a refusal).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import sysconfig
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from index_server import IndexServer
+from real.pipeline.conftest import OTHERS
+from real.store.servers import S3Server
+from rocwright.data import load_table
+from rocwright.model.workflows import WorkflowTable
+
+REPOSITORY = Path(__file__).resolve().parents[3]
+ACT = Path(sys.executable).with_name("act")
+ROLE = "arn:aws:iam::1:role/x"
+# What GitHub says of the repository with each event.
+OWN = {"full_name": "example/rocwright", "fork": False, "default_branch": "main"}
+
+
+@dataclass
+class Acted:
+    """How act ended, and what it told: an object a line, beside the words of its own."""
+
+    code: int
+    printed: str
+
+    @cached_property
+    def told(self) -> list[dict[str, Any]]:
+        lines = [line for line in self.printed.splitlines() if line.startswith("{")]
+        return [json.loads(line) for line in lines]
+
+    @property
+    def jobs(self) -> dict[str, str]:
+        """How each job ended, by its name in its workflow."""
+        return {one["jobID"]: one["jobResult"] for one in self.told if "jobResult" in one}
+
+    @property
+    def pages(self) -> dict[str, str]:
+        """What each job wrote on the page of the run; a composite action's is told twice."""
+        found: dict[str, dict[str, None]] = {}
+        for one in self.told:
+            if one.get("command") == "summary":
+                found.setdefault(one["jobID"], {})[one["content"]] = None
+        return {job: "".join(pages) for job, pages in found.items()}
+
+    def output(self, name: str) -> str:
+        """What a step handed to the workflow under a name; the last that is not empty."""
+        said = [one["arg"] for one in self.told if one.get("command") == "set-output" and one["name"] == name]
+        return next((one for one in reversed(said) if one), "")
+
+    def log(self, job: str = "") -> str:
+        """What is printed in a job; of all where none is named."""
+        return "\n".join(one["msg"] for one in self.told if job in ("", one.get("jobID")))
+
+
+@dataclass
+class Workshop:
+    """A checkout, the stand-ins of the actions, and what act is told in every run."""
+
+    root: Path
+    server: S3Server
+    index: IndexServer
+    variables: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        subprocess.run(["git", "clone", "-q", REPOSITORY, self.root / "repository"], check=True)
+        self._stand_in("checkout", ["true"])
+        site, python = sysconfig.get_path("purelib"), f"python{sys.version_info[0]}.{sys.version_info[1]}"
+        # Jobs run side by side: each has an environment of its own, which sees what is installed here, pip too.
+        own = [
+            "place=$(mktemp -d)",
+            f'"{sys.executable}" -m venv --without-pip "$place"',
+            f'echo "{site}" > "$place/lib/{python}/site-packages/here.pth"',
+            f'echo "{Path(sys.executable).parent}" >> "$GITHUB_PATH"',
+            'echo "$place/bin" >> "$GITHUB_PATH"',
+        ]
+        self._stand_in("setup-python", own)
+        refusal = '[ ! -e "$REFUSED" ] || { echo "Not authorized to perform sts:AssumeRoleWithWebIdentity"; exit 1; }'
+        keys = [f'echo "{name}={value}" >> "$GITHUB_ENV"' for name, value in self.server.environment().items()]
+        self._stand_in("configure-aws-credentials", [refusal, *keys])
+
+    @property
+    def refused(self) -> Path:
+        """While this file is there, nobody is given the role."""
+        return self.root / "refused"
+
+    def new_store(self) -> str:
+        return f"s3://{self.server.new_bucket()}/wheels"
+
+    def act(
+        self, event: str, workflow: str, payload: dict[str, object], *words: str, attempt: int = 1, **more: str
+    ) -> Acted:
+        """What act makes of an event; `words` are its own options, `more` variables of the repository."""
+        where = self.root / f"{event}.json"
+        where.write_text(json.dumps({"repository": OWN, **payload}))
+        table = load_table("workflows", WorkflowTable)
+        argv = [str(ACT), event, "-W", f".github/workflows/{workflow}", "-e", str(where), "--json", *words]
+        argv += ["--no-cache-server", "--action-cache-path", str(self.root / "cache")]
+        argv += ["-P", f"{table.machine_of('linux').label}=-self-hosted"]
+        for action in table.action:
+            stand_in = self.root / "actions" / action.name.rpartition("/")[2]
+            argv += ["--local-repository", f"{action.name}@{action.commit}={stand_in}"]
+        told = {"ROCWRIGHT_SOURCES": "miniature", "ROCWRIGHT_BUILD_IMAGE": "none"}
+        told |= {"ROCWRIGHT_ROCM": f"index:{self.index.url()}", **more}
+        for name, value in told.items():
+            argv += ["--var", f"{name}={value}"]
+        said = {"AWS_ENDPOINT_URL": self.server.endpoint, "GITHUB_RUN_ATTEMPT": str(attempt)}
+        # Nobody is asked for the run's jobs: no GitHub is there.
+        said |= {"REFUSED": str(self.refused), "GITHUB_API_URL": "http://127.0.0.1:9"}
+        for name, value in said.items():
+            argv += ["--env", f"{name}={value}"]
+        own = {name: value for name, value in os.environ.items() if not name.startswith((*OTHERS, "AWS_"))}
+        own.pop("PYTHONPATH", None)
+        done = subprocess.run(argv, cwd=self.root / "repository", env=own, capture_output=True, text=True)
+        return Acted(done.returncode, done.stdout + done.stderr)
+
+    def _stand_in(self, name: str, lines: list[str]) -> None:
+        folder = self.root / "actions" / name
+        folder.mkdir(parents=True)
+        steps = [{"run": "\n".join(lines), "shell": "bash"}]
+        action = {
+            "name": f"stand-in for {name}",
+            "description": "",
+            "runs": {"using": "composite", "steps": steps},
+        }
+        (folder / "action.yml").write_text(json.dumps(action))
+        commit = ["-c", "user.name=x", "-c", "user.email=x@x", "commit", "-qm", "x"]
+        for words in (["init", "-q"], ["add", "-A"], commit):
+            subprocess.run(["git", *words], cwd=folder, check=True)
