@@ -2,7 +2,10 @@
 
 Jobs run one after the other or side by side, without containers, each in a copy of the checkout that goes when the
 job ends. Three actions are stand-ins, named as such: checkout (act has copied the tree itself), setup-python (this
-Python, in an environment of its own), and the role (the keys of the S3 server on loopback, or a refusal).
+Python, in an environment of its own), and the role (the keys of the S3 server on loopback, or a refusal). So is the
+image that act leaves out: this machine, whose os-release says that it is AlmaLinux 8.
+
+A workflow that is called and fails ends act at once: what comes after it is not run, unlike on GitHub.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ import os
 import subprocess
 import sys
 import sysconfig
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -26,6 +30,15 @@ from rocwright.model.workflows import WorkflowTable
 REPOSITORY = Path(__file__).resolve().parents[3]
 ACT = Path(sys.executable).with_name("act")
 ROLE = "arn:aws:iam::1:role/x"
+# What the image of the builds says of itself.
+ALMALINUX = """NAME="AlmaLinux"
+VERSION="8.10 (Cerulean Leopard)"
+ID="almalinux"
+ID_LIKE="rhel centos fedora"
+VERSION_ID="8.10"
+PLATFORM_ID="platform:el8"
+PRETTY_NAME="AlmaLinux 8.10 (Cerulean Leopard)"
+"""
 # What GitHub says of the repository with each event.
 OWN = {"full_name": "example/rocwright", "fork": False, "default_branch": "main"}
 
@@ -86,28 +99,47 @@ class Workshop:
             f'echo "{site}" > "$place/lib/{python}/site-packages/here.pth"',
             f'echo "{Path(sys.executable).parent}" >> "$GITHUB_PATH"',
             'echo "$place/bin" >> "$GITHUB_PATH"',
+            '. /etc/os-release && echo "on $PRETTY_NAME"',
         ]
         self._stand_in("setup-python", own)
-        refusal = '[ ! -e "$REFUSED" ] || { echo "Not authorized to perform sts:AssumeRoleWithWebIdentity"; exit 1; }'
+        told = "Not authorized to perform sts:AssumeRoleWithWebIdentity"
+        refusal = f'! grep -qsx "$GITHUB_JOB" "$REFUSED" || {{ echo "{told}"; exit 1; }}'
         keys = [f'echo "{name}={value}" >> "$GITHUB_ENV"' for name, value in self.server.environment().items()]
         self._stand_in("configure-aws-credentials", [refusal, *keys])
 
     @property
     def refused(self) -> Path:
-        """While this file is there, nobody is given the role."""
+        """The names of jobs that are not given the role, a line each."""
         return self.root / "refused"
+
+    @cached_property
+    def almalinux(self) -> list[str]:
+        """What runs a command where os-release is AlmaLinux's; nothing where no mounts are allowed."""
+        words = self.root / "os-release"
+        words.write_text(ALMALINUX)
+        mounts = 'mount --bind "$0" /etc/os-release && exec "$@"'
+        argv = ["unshare", "--mount", "sh", "-c", mounts, str(words)]
+        tried = subprocess.run([*argv, "true"], capture_output=True)
+        return argv if tried.returncode == 0 else []
 
     def new_store(self) -> str:
         return f"s3://{self.server.new_bucket()}/wheels"
 
     def act(
-        self, event: str, workflow: str, payload: dict[str, object], *words: str, attempt: int = 1, **more: str
+        self,
+        event: str,
+        workflow: str,
+        payload: dict[str, object],
+        *words: str,
+        attempt: int = 1,
+        within: Sequence[str] = (),
+        **more: str,
     ) -> Acted:
         """What act makes of an event; `words` are its own options, `more` variables of the repository."""
         where = self.root / f"{event}.json"
         where.write_text(json.dumps({"repository": OWN, **payload}))
         table = load_table("workflows", WorkflowTable)
-        argv = [str(ACT), event, "-W", f".github/workflows/{workflow}", "-e", str(where), "--json", *words]
+        argv = [*within, str(ACT), event, "-W", f".github/workflows/{workflow}", "-e", str(where), "--json", *words]
         argv += ["--no-cache-server", "--action-cache-path", str(self.root / "cache")]
         argv += ["-P", f"{table.machine_of('linux').label}=-self-hosted"]
         for action in table.action:

@@ -1,12 +1,14 @@
 """The rendered workflows as they are, run by act: another engine of GitHub's workflows than our own stand-in.
 
 ROCm comes from an index on loopback with the distribution's ROCm as packages split by GPU, an imitation of AMD's
-multi-arch layout; the miniature family is built. A night goes to the very end, after an attempt that failed; the
-other events go as far as they differ from it.
+index for all GPUs; the miniature family is built. A night goes to the very end, after an attempt that failed, where
+os-release is that of the image which act leaves out; the other events go as far as they differ from it.
 """
 
 from __future__ import annotations
 
+import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,16 +16,18 @@ from pathlib import Path
 
 import pytest
 
+from command_line import Run
 from index_server import serving
 from real.pipeline.act_engine import OWN, ROLE, Acted, Workshop
-from real.store.servers import Moto, running
+from real.store.servers import Moto, running, use
 from rocwright.pipeline.records import read_plan
 from rocwright.store.objects.address import open_store
 from rocwright.store.objects.serve import serving as serving_store
 
 CI, RELEASE = "ci.yml", "release_portable_linux_pytorch_wheels.yml"
-# act counts no runs: without a number of its own, every run is the first.
+# act counts no runs: each is the first of its store.
 RUN = "1"
+CALLED = ("build_portable_linux_artifacts", "build_portable_linux_python_packages")
 
 
 @pytest.fixture(scope="module")
@@ -34,14 +38,10 @@ def workshop(real_sets, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Wo
 
 @pytest.fixture
 def keys(workshop: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
-    """This process reads what the run wrote."""
-    for name, value in workshop.server.environment().items():
-        monkeypatch.setenv(name, value)
-
-
-def require_green(acted: Acted) -> None:
-    assert acted.code == 0, acted.log()[-6000:]
-    assert set(acted.jobs.values()) == {"success"}
+    """This process reads what a run wrote, and is no step of a workflow itself."""
+    use(monkeypatch, workshop.server.environment())
+    for name in ("GITHUB_OUTPUT", "GITHUB_STEP_SUMMARY"):
+        monkeypatch.delenv(name, raising=False)
 
 
 @pytest.fixture(scope="module")
@@ -53,45 +53,150 @@ def night(workshop: Workshop) -> tuple[str, Acted, Acted]:
     workshop.index.manner.absent.add(core)
     failed = workshop.act("schedule", RELEASE, {}, **variables)
     workshop.index.manner.absent.clear()
-    return store, failed, workshop.act("schedule", RELEASE, {}, attempt=2, **variables)
+    within = workshop.almalinux
+    return store, failed, workshop.act("schedule", RELEASE, {}, attempt=2, within=within, **variables)
 
 
-def test_a_job_that_fails_turns_the_summary_red_and_says_why(night: tuple[str, Acted, Acted]) -> None:
-    _, failed, _ = night
-    assert failed.code != 0
-    print(failed.jobs, failed.pages)
+def require_green(acted: Acted) -> None:
+    assert acted.code == 0, acted.log()[-6000:]
+    assert set(acted.jobs.values()) == {"success"}
 
 
-def test_the_next_attempt_goes_on_where_it_was(night: tuple[str, Acted, Acted]) -> None:
-    _, _, again = night
-    require_green(again)
+# -- a night
 
 
-def test_a_night_releases_what_it_built_and_tested(
-    workshop: Workshop, night: tuple[str, Acted, Acted], keys: None, tmp_path: Path
+def test_a_step_that_fails_ends_the_night_and_its_page_says_why(
+    night: tuple[str, Acted, Acted], keys: None, rocwright: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store, _, acted = night
-    require_green(acted)
-    assert f"of {workshop.index.url()}" in acted.log("build_portable_linux_artifacts")
-    listed = acted.output("release_index_url")
+    store, failed, _ = night
+    assert failed.code != 0
+    assert failed.jobs == {"setup": "success", "lock_sources": "success", CALLED[0]: "failure"}
+    page = failed.pages[CALLED[0]]
+    assert page.startswith("### ❌ `rocm-artifacts/linux/miniature` failed\n")
+    assert "is not whole" in page and "404 Not Found next: name another version with --rocm-version" in page
+
+
+def test_the_next_attempt_does_nothing_again_and_comes_to_the_end(night: tuple[str, Acted, Acted]) -> None:
+    _, failed, again = night
+    require_green(again)
+    assert "done: lock-sources/linux/release-2.9" in failed.log("lock_sources")
+    assert "its result was there" in again.log("lock_sources")
+    assert "its result was there" not in again.log(CALLED[0])
+    assert set(again.jobs) == {
+        "setup", "lock_sources", *CALLED, "build_pytorch_wheels", "stage_pytorch_wheels", "install_pytorch_wheels",
+        "gate", "promote", "ci_summary",
+    }  # fmt: skip
+
+
+def test_each_page_of_the_night_tells_its_part(workshop: Workshop, night: tuple[str, Acted, Acted]) -> None:
+    pages = night[2].pages
+    assert f"| linux | `miniature` | `gfx906` `gfx90a` `gfx1030` | index {workshop.index.url()}" in pages["setup"]
+    assert "### ✅ Checks of ROCm packages" in pages[CALLED[1]]
+    for name in ("ROCm", "PyTorch"):
+        assert f"### [{name} packages](" in pages[CALLED[1]] + pages["build_pytorch_wheels"]
+    tested = pages["install_pytorch_wheels"]
+    assert tested.count("## PyTorch Test Report") == 2, "with pip and with uv"
+    assert "❌" not in tested and tested.count("| ✅ passed | smoke |") == 2
+    assert "### ✅ The gate is open: bypassed" in pages["gate"]
+    assert "stand-ins and not PyTorch" in pages["gate"] and "local folder" not in pages["gate"]
+    assert " is released](" in pages["promote"] and "pip install --index-url" in pages["promote"]
+    assert pages["ci_summary"].startswith("## ✅ The run is complete\n")
+    assert "## ✅ All required jobs ended well" in pages["ci_summary"]
+
+
+def test_the_night_ran_where_os_release_is_that_of_the_image(
+    workshop: Workshop, night: tuple[str, Acted, Acted]
+) -> None:
+    if not workshop.almalinux:
+        pytest.skip("no mounts are allowed here: os-release stays this machine's")
+    for job in (*CALLED, "build_pytorch_wheels"):
+        log = night[2].log(job)
+        assert "on AlmaLinux 8.10" in log
+        # Nobody asks the distribution for packages of ROCm.
+        assert "are not known here" not in log and "apt" not in log and "dnf" not in log
+
+
+def test_what_a_night_released_is_installed_from_its_channel(
+    night: tuple[str, Acted, Acted], keys: None, tmp_path: Path
+) -> None:
+    listed = night[2].output("release_index_url")
+    assert "/v2/" in listed, "a channel, not staging"
     python = tmp_path / "env"
     subprocess.run([sys.executable, "-m", "venv", python], check=True)
-    with serving_store(open_store(store)) as base:
-        words = ["install", "-q", "--index-url", f"{base}v2/{listed.split('/v2/')[1]}", "torch"]
-        subprocess.run([python / "bin/pip", *words], check=True)
-    said = subprocess.run(
-        [python / "bin/python", "-c", "import torch; print(torch.__version__, torch.version.hip)"],
-        check=True, capture_output=True, text=True,
-    )  # fmt: skip
-    assert said.stdout.startswith("2.9.0+rocm")
+    with serving_store(open_store(night[0])) as base:
+        words = ["install", "-q", "--index-url", f"{base}v2/{listed.partition('/v2/')[2]}", "torch"]
+        # Nothing but the channel is asked, whatever this machine's pip is told.
+        own = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "PIP_CONFIG_FILE": os.devnull}
+        subprocess.run([python / "bin/pip", *words], check=True, env=own)
+    asked = "import torch; print(torch.__version__, torch.version.hip)"
+    said = subprocess.run([python / "bin/python", "-c", asked], check=True, capture_output=True, text=True)
+    assert said.stdout.startswith("2.9.0+rocm5.2.3 5.2.")
+
+
+# -- the other events, as far as they differ
+
+
+@pytest.fixture(scope="module")
+def push(workshop: Workshop) -> tuple[str, Acted, Acted]:
+    """The store of a push, its attempt while the role is refused to a job, and the next one."""
+    store = workshop.new_store()
+    variables = {"ROCWRIGHT_STORE": store, "ROCWRIGHT_CI_ROLE": ROLE}
+    pushed = {"ref": "refs/heads/main"}
+    workshop.refused.write_text("lock_sources\n")
+    refused = workshop.act("push", CI, pushed, **variables)
+    workshop.refused.unlink()
+    return store, refused, workshop.act("push", CI, pushed, "-j", "lock_sources", attempt=2, **variables)
+
+
+def test_a_role_that_is_refused_ends_the_push_and_the_summary_is_red(push: tuple[str, Acted, Acted]) -> None:
+    _, refused, _ = push
+    assert refused.code != 0
+    assert refused.jobs == {"setup": "success", "lock_sources": "failure", "ci_summary": "failure"}
+    print(refused.pages["ci_summary"], refused.pages.get("lock_sources"))
 
 
 def test_a_push_takes_the_steps_of_a_night(
-    workshop: Workshop, night: tuple[str, Acted, Acted], keys: None
+    push: tuple[str, Acted, Acted], night: tuple[str, Acted, Acted], keys: None
 ) -> None:
-    store = workshop.new_store()
-    variables = {"ROCWRIGHT_STORE": store, "ROCWRIGHT_CI_ROLE": ROLE}
-    acted = workshop.act("push", CI, {"ref": "refs/heads/main"}, "-j", "lock_sources", **variables)
+    require_green(push[2])
+    pushed, nightly = (
+        {cell.kind: cell.digest for cell in read_plan(open_store(place), RUN).cells}
+        for place in (push[0], night[0])
+    )
+    print(pushed, nightly)
+
+
+def test_a_dispatch_builds_what_its_inputs_say_and_publishes_only_when_asked(workshop: Workshop) -> None:
+    inputs = {"release_type": "prerelease", "pytorch_projects": "torch", "publish": "false"}
+    variables = {"ROCWRIGHT_STORE": workshop.new_store(), "ROCWRIGHT_RELEASE_ROLE": ROLE}
+    acted = workshop.act("workflow_dispatch", RELEASE, {"inputs": inputs}, "-j", "setup", **variables)
     require_green(acted)
-    pushed, nightly = (read_plan(open_store(place), RUN) for place in (store, night[0]))
-    print({c.id: c.digest for c in pushed.cells}, {c.id: c.digest for c in nightly.cells})
+    print(acted.pages["setup"])
+    (group,) = json.loads(acted.output("linux_groups"))
+    print(group)
+
+
+def test_a_change_from_a_fork_builds_nothing_and_says_so(workshop: Workshop) -> None:
+    change = {
+        "number": 3,
+        "head": {"ref": "change", "sha": "0" * 40, "repo": {"full_name": "somebody/rocwright", "fork": True}},
+        "base": {"ref": "main", "sha": "0" * 40, "repo": OWN},
+        "labels": [],
+    }
+    payload = {"action": "opened", "number": 3, "pull_request": change}
+    variables = {"ROCWRIGHT_STORE": workshop.new_store(), "ROCWRIGHT_CI_ROLE": ROLE}
+    acted = workshop.act("pull_request", CI, payload, **variables)
+    require_green(acted)
+    assert set(acted.jobs) == {"setup"}
+    assert "fork" in acted.pages["setup"]
+    assert "Assume the role" not in acted.log()
+
+
+def test_an_index_without_rocm_ends_the_run_red_before_it_builds(workshop: Workshop) -> None:
+    nowhere = f"index:{workshop.index.url('nothing-here/')}"
+    variables = {"ROCWRIGHT_STORE": workshop.new_store(), "ROCWRIGHT_CI_ROLE": ROLE, "ROCWRIGHT_ROCM": nowhere}
+    acted = workshop.act("push", CI, {"ref": "refs/heads/main"}, **variables)
+    assert acted.code != 0
+    assert acted.jobs == {"setup": "failure", "ci_summary": "failure"}
+    assert "ROCm is not there for what is to be built" in acted.log("setup")
+    print(acted.pages, acted.log("ci_summary")[-1500:])
