@@ -1,9 +1,9 @@
-"""act, another engine of GitHub's workflows than our own stand-in, and what it needs to run ours on this machine.
+"""act, another engine of GitHub's workflows than our own stand-in, and what it needs to run ours here.
 
-Jobs run one after the other or side by side, without containers, each in a copy of the checkout that goes when the
-job ends. Three actions are stand-ins, named as such: checkout (act has copied the tree itself), setup-python (this
-Python, in an environment of its own), and the role (the keys of the S3 server on loopback, or a refusal). So is the
-image that act leaves out: this machine, whose os-release says that it is AlmaLinux 8.
+Jobs run without containers, each in a copy of the checkout that goes when the job ends. Three actions are
+stand-ins, named as such: checkout (act has copied the tree itself), setup-python (this Python, in an
+environment of its own), and the role (the keys of the S3 server on loopback, or a refusal). So is the image
+that act leaves out: this machine, whose os-release says that it is AlmaLinux 8.
 
 A workflow that is called and fails ends act at once: what comes after it is not run, unlike on GitHub.
 """
@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from index_server import IndexServer
 from real.pipeline.conftest import OTHERS
@@ -71,12 +71,21 @@ class Acted:
 
     def output(self, name: str) -> str:
         """What a step handed to the workflow under a name; the last that is not empty."""
-        said = [one["arg"] for one in self.told if one.get("command") == "set-output" and one["name"] == name]
+        outputs = [one for one in self.told if one.get("command") == "set-output"]
+        said = [one["arg"] for one in outputs if one["name"] == name]
         return next((one for one in reversed(said) if one), "")
 
     def log(self, job: str = "") -> str:
         """What is printed in a job; of all where none is named."""
         return "\n".join(one["msg"] for one in self.told if job in ("", one.get("jobID")))
+
+
+class Attempts(NamedTuple):
+    """A run over one store: an attempt that fails, and the next one."""
+
+    store: str
+    failed: Acted
+    again: Acted
 
 
 @dataclass
@@ -92,7 +101,7 @@ class Workshop:
         subprocess.run(["git", "clone", "-q", REPOSITORY, self.root / "repository"], check=True)
         self._stand_in("checkout", ["true"])
         site, python = sysconfig.get_path("purelib"), f"python{sys.version_info[0]}.{sys.version_info[1]}"
-        # Jobs run side by side: each has an environment of its own, which sees what is installed here, pip too.
+        # Jobs run side by side: each has an environment of its own, which sees what is installed here.
         own = [
             "place=$(mktemp -d)",
             f'"{sys.executable}" -m venv --without-pip "$place"',
@@ -104,8 +113,9 @@ class Workshop:
         self._stand_in("setup-python", own)
         told = "Not authorized to perform sts:AssumeRoleWithWebIdentity"
         refusal = f'! grep -qsx "$GITHUB_JOB" "$REFUSED" || {{ echo "{told}"; exit 1; }}'
-        keys = [f'echo "{name}={value}" >> "$GITHUB_ENV"' for name, value in self.server.environment().items()]
-        self._stand_in("configure-aws-credentials", [refusal, *keys])
+        keys = self.server.environment().items()
+        given = [f'echo "{name}={value}" >> "$GITHUB_ENV"' for name, value in keys]
+        self._stand_in("configure-aws-credentials", [refusal, *given])
 
     @property
     def refused(self) -> Path:
@@ -139,8 +149,8 @@ class Workshop:
         where = self.root / f"{event}.json"
         where.write_text(json.dumps({"repository": OWN, **payload}))
         table = load_table("workflows", WorkflowTable)
-        argv = [*within, str(ACT), event, "-W", f".github/workflows/{workflow}", "-e", str(where), "--json", *words]
-        argv += ["--no-cache-server", "--action-cache-path", str(self.root / "cache")]
+        argv = [*within, str(ACT), event, "-W", f".github/workflows/{workflow}", "-e", str(where), *words]
+        argv += ["--json", "--no-cache-server", "--action-cache-path", str(self.root / "cache")]
         argv += ["-P", f"{table.machine_of('linux').label}=-self-hosted"]
         for action in table.action:
             stand_in = self.root / "actions" / action.name.rpartition("/")[2]

@@ -1,8 +1,8 @@
 """The rendered workflows as they are, run by act: another engine of GitHub's workflows than our own stand-in.
 
-ROCm comes from an index on loopback with the distribution's ROCm as packages split by GPU, an imitation of AMD's
-index for all GPUs; the miniature family is built. A night goes to the very end, after an attempt that failed, where
-os-release is that of the image which act leaves out; the other events go as far as they differ from it.
+ROCm comes from an index on loopback with the distribution's ROCm as packages split by GPU, an imitation of
+AMD's index for all GPUs; the miniature family is built. A night goes to the very end, after an attempt that
+failed, where os-release is that of the image which act leaves out; the other events go as far as they differ.
 """
 
 from __future__ import annotations
@@ -16,9 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from command_line import Run
 from index_server import serving
-from real.pipeline.act_engine import OWN, ROLE, Acted, Workshop
+from real.pipeline.act_engine import OWN, ROLE, Acted, Attempts, Workshop
 from real.store.servers import Moto, running, use
 from rocwright.pipeline.records import read_plan
 from rocwright.store.objects.address import open_store
@@ -45,7 +44,7 @@ def keys(workshop: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="module")
-def night(workshop: Workshop) -> tuple[str, Acted, Acted]:
+def night(workshop: Workshop) -> Attempts:
     """The store of a night, its attempt while the index lacks a file that it lists, and the next one."""
     store = workshop.new_store()
     variables = {"ROCWRIGHT_STORE": store, "ROCWRIGHT_NIGHTLY_ROLE": ROLE}
@@ -54,7 +53,8 @@ def night(workshop: Workshop) -> tuple[str, Acted, Acted]:
     failed = workshop.act("schedule", RELEASE, {}, **variables)
     workshop.index.manner.absent.clear()
     within = workshop.almalinux
-    return store, failed, workshop.act("schedule", RELEASE, {}, attempt=2, within=within, **variables)
+    again = workshop.act("schedule", RELEASE, {}, attempt=2, within=within, **variables)
+    return Attempts(store, failed, again)
 
 
 def require_green(acted: Acted) -> None:
@@ -66,9 +66,9 @@ def require_green(acted: Acted) -> None:
 
 
 def test_a_step_that_fails_ends_the_night_and_its_page_says_why(
-    night: tuple[str, Acted, Acted], keys: None, rocwright: Run, monkeypatch: pytest.MonkeyPatch
+    night: Attempts,
 ) -> None:
-    store, failed, _ = night
+    failed = night.failed
     assert failed.code != 0
     assert failed.jobs == {"setup": "success", "lock_sources": "success", CALLED[0]: "failure"}
     page = failed.pages[CALLED[0]]
@@ -76,21 +76,22 @@ def test_a_step_that_fails_ends_the_night_and_its_page_says_why(
     assert "is not whole" in page and "404 Not Found next: name another version with --rocm-version" in page
 
 
-def test_the_next_attempt_does_nothing_again_and_comes_to_the_end(night: tuple[str, Acted, Acted]) -> None:
-    _, failed, again = night
+def test_the_next_attempt_does_nothing_again_and_comes_to_the_end(night: Attempts) -> None:
+    failed, again = night.failed, night.again
     require_green(again)
     assert "done: lock-sources/linux/release-2.9" in failed.log("lock_sources")
     assert "its result was there" in again.log("lock_sources")
     assert "its result was there" not in again.log(CALLED[0])
     assert set(again.jobs) == {
-        "setup", "lock_sources", *CALLED, "build_pytorch_wheels", "stage_pytorch_wheels", "install_pytorch_wheels",
-        "gate", "promote", "ci_summary",
+        "setup", "lock_sources", *CALLED, "build_pytorch_wheels", "stage_pytorch_wheels",
+        "install_pytorch_wheels", "gate", "promote", "ci_summary",
     }  # fmt: skip
 
 
-def test_each_page_of_the_night_tells_its_part(workshop: Workshop, night: tuple[str, Acted, Acted]) -> None:
-    pages = night[2].pages
-    assert f"| linux | `miniature` | `gfx906` `gfx90a` `gfx1030` | index {workshop.index.url()}" in pages["setup"]
+def test_each_page_of_the_night_tells_its_part(workshop: Workshop, night: Attempts) -> None:
+    pages = night.again.pages
+    group = "| linux | `miniature` | `gfx906` `gfx90a` `gfx1030` |"
+    assert f"{group} index {workshop.index.url()} |" in pages["setup"]
     assert "### ✅ Checks of ROCm packages" in pages[CALLED[1]]
     for name in ("ROCm", "PyTorch"):
         assert f"### [{name} packages](" in pages[CALLED[1]] + pages["build_pytorch_wheels"]
@@ -104,26 +105,24 @@ def test_each_page_of_the_night_tells_its_part(workshop: Workshop, night: tuple[
     assert "## ✅ All required jobs ended well" in pages["ci_summary"]
 
 
-def test_the_night_ran_where_os_release_is_that_of_the_image(
-    workshop: Workshop, night: tuple[str, Acted, Acted]
-) -> None:
+def test_the_night_ran_where_os_release_is_that_of_the_image(workshop: Workshop, night: Attempts) -> None:
     if not workshop.almalinux:
         pytest.skip("no mounts are allowed here: os-release stays this machine's")
     for job in (*CALLED, "build_pytorch_wheels"):
-        log = night[2].log(job)
+        log = night.again.log(job)
         assert "on AlmaLinux 8.10" in log
         # Nobody asks the distribution for packages of ROCm.
         assert "are not known here" not in log and "apt" not in log and "dnf" not in log
 
 
 def test_what_a_night_released_is_installed_from_its_channel(
-    night: tuple[str, Acted, Acted], keys: None, tmp_path: Path
+    night: Attempts, keys: None, tmp_path: Path
 ) -> None:
-    listed = night[2].output("release_index_url")
+    listed = night.again.output("release_index_url")
     assert "/v2/" in listed, "a channel, not staging"
     python = tmp_path / "env"
     subprocess.run([sys.executable, "-m", "venv", python], check=True)
-    with serving_store(open_store(night[0])) as base:
+    with serving_store(open_store(night.store)) as base:
         words = ["install", "-q", "--index-url", f"{base}v2/{listed.partition('/v2/')[2]}", "torch"]
         # Nothing but the channel is asked, whatever this machine's pip is told.
         own = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "PIP_CONFIG_FILE": os.devnull}
@@ -137,7 +136,7 @@ def test_what_a_night_released_is_installed_from_its_channel(
 
 
 @pytest.fixture(scope="module")
-def push(workshop: Workshop) -> tuple[str, Acted, Acted]:
+def push(workshop: Workshop) -> Attempts:
     """The store of a push, its attempt while the role is refused to a job, and the next one."""
     store = workshop.new_store()
     variables = {"ROCWRIGHT_STORE": store, "ROCWRIGHT_CI_ROLE": ROLE}
@@ -145,23 +144,22 @@ def push(workshop: Workshop) -> tuple[str, Acted, Acted]:
     workshop.refused.write_text("lock_sources\n")
     refused = workshop.act("push", CI, pushed, **variables)
     workshop.refused.unlink()
-    return store, refused, workshop.act("push", CI, pushed, "-j", "lock_sources", attempt=2, **variables)
+    again = workshop.act("push", CI, pushed, "-j", "lock_sources", attempt=2, **variables)
+    return Attempts(store, refused, again)
 
 
-def test_a_role_that_is_refused_ends_the_push_and_the_summary_is_red(push: tuple[str, Acted, Acted]) -> None:
-    _, refused, _ = push
+def test_a_role_that_is_refused_ends_the_push_and_the_summary_is_red(push: Attempts) -> None:
+    refused = push.failed
     assert refused.code != 0
     assert refused.jobs == {"setup": "success", "lock_sources": "failure", "ci_summary": "failure"}
     print(refused.pages["ci_summary"], refused.pages.get("lock_sources"))
 
 
-def test_a_push_takes_the_steps_of_a_night(
-    push: tuple[str, Acted, Acted], night: tuple[str, Acted, Acted], keys: None
-) -> None:
-    require_green(push[2])
+def test_a_push_takes_the_steps_of_a_night(push: Attempts, night: Attempts, keys: None) -> None:
+    require_green(push.again)
     pushed, nightly = (
         {cell.kind: cell.digest for cell in read_plan(open_store(place), RUN).cells}
-        for place in (push[0], night[0])
+        for place in (push.store, night.store)
     )
     print(pushed, nightly)
 
@@ -194,8 +192,9 @@ def test_a_change_from_a_fork_builds_nothing_and_says_so(workshop: Workshop) -> 
 
 def test_an_index_without_rocm_ends_the_run_red_before_it_builds(workshop: Workshop) -> None:
     nowhere = f"index:{workshop.index.url('nothing-here/')}"
-    variables = {"ROCWRIGHT_STORE": workshop.new_store(), "ROCWRIGHT_CI_ROLE": ROLE, "ROCWRIGHT_ROCM": nowhere}
-    acted = workshop.act("push", CI, {"ref": "refs/heads/main"}, **variables)
+    variables = {"ROCWRIGHT_STORE": workshop.new_store(), "ROCWRIGHT_CI_ROLE": ROLE}
+    pushed = {"ref": "refs/heads/main"}
+    acted = workshop.act("push", CI, pushed, **variables, ROCWRIGHT_ROCM=nowhere)
     assert acted.code != 0
     assert acted.jobs == {"setup": "failure", "ci_summary": "failure"}
     assert "ROCm is not there for what is to be built" in acted.log("setup")

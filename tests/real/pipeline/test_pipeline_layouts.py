@@ -1,7 +1,7 @@
-"""ROCm of the layouts that AMD's packages and builds have, each an imitation with a small ROCm, named as such.
+"""ROCm in the layouts that AMD's packages and builds have: imitations, named as such, with a small ROCm.
 
-What a first job decides and what the jobs after it take goes over an S3 server: an index with a folder for each
-family, an index for all GPUs with an extra for each, and the bucket that TheRock's runs leave their artifacts in.
+What a first job decides and what the jobs after it take goes over an S3 server: an index with a folder for
+each family, an index for all GPUs, and the bucket that TheRock's runs leave their artifacts in.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
 @pytest.fixture
 def store(server: S3Server, monkeypatch: pytest.MonkeyPatch) -> str:
     use(monkeypatch, server.environment())
-    for name in ("ROCWRIGHT_ROCM", "ROCWRIGHT_SOURCES", "GITHUB_OUTPUT", "GITHUB_STEP_SUMMARY", "GITHUB_RUN_ID"):
+    told = ("GITHUB_OUTPUT", "GITHUB_STEP_SUMMARY", "GITHUB_RUN_ID", "GITHUB_RUN_ATTEMPT")
+    for name in ("ROCWRIGHT_ROCM", "ROCWRIGHT_SOURCES", *told):
         monkeypatch.delenv(name, raising=False)
     return f"s3://{server.new_bucket()}/wheels"
 
@@ -50,7 +51,8 @@ def by_family(tmp_path_factory: pytest.TempPathFactory) -> Iterator[IndexServer]
     """An imitation of AMD's index of a family: packages with its device code inside, below its name."""
     root = tmp_path_factory.mktemp("by-family")
     others = tuple(f"_{name}" for name in FAMILIES if name != FAMILY)
-    write_artifacts(root / "artifacts", [row for row in rows(split=False) if not row.artifact.endswith(others)])
+    ours = [row for row in rows(split=False) if not row.artifact.endswith(others)]
+    write_artifacts(root / "artifacts", ours)
     build_packages(read(root / "artifacts"), root / "dist", Packaging())
     with serving(root / "dist", below=f"v2/{FAMILY}/") as index:
         yield index
@@ -131,7 +133,8 @@ class Steps:
 
 
 def layout(url: str) -> str:
-    return f'[[indexes.index]]\nname = "each"\nlayout = "per-family"\nurl = "{url}"\nsources = ["this test"]\n'
+    row = {"name": "each", "layout": "per-family", "url": url}
+    return "[[indexes.index]]\n" + "".join(f'{key} = "{value}"\n' for key, value in row.items())
 
 
 def test_an_imitation_of_an_index_with_a_folder_for_each_family(
