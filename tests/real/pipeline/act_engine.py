@@ -5,7 +5,8 @@ stand-ins, named as such: checkout (act has copied the tree itself), setup-pytho
 environment of its own), and the role (the keys of the S3 server on loopback, or a refusal). So is the image
 that act leaves out: this machine, whose os-release says that it is AlmaLinux 8.
 
-A workflow that is called and fails ends act at once: what comes after it is not run, unlike on GitHub.
+Unlike GitHub, act ends at once where a workflow that is called fails, or where the first job does, since it
+reads matrices of jobs that are not to run: then no summary is made.
 """
 
 from __future__ import annotations
@@ -98,7 +99,11 @@ class Workshop:
     variables: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        subprocess.run(["git", "clone", "-q", REPOSITORY, self.root / "repository"], check=True)
+        clone = self.root / "repository"
+        subprocess.run(["git", "clone", "-q", REPOSITORY, clone], check=True)
+        # act takes the name of the repository from there.
+        origin = f"https://github.com/{OWN['full_name']}"
+        subprocess.run(["git", "remote", "set-url", "origin", origin], cwd=clone, check=True)
         self._stand_in("checkout", ["true"])
         site, python = sysconfig.get_path("purelib"), f"python{sys.version_info[0]}.{sys.version_info[1]}"
         # Jobs run side by side: each has an environment of its own, which sees what is installed here.
