@@ -162,9 +162,9 @@ def test_every_cell_on_its_own_machine_builds_the_same_bytes(
     plan.write_text(rocwright("plan", *asked, *few, "--json"))
     environment["ROCWRIGHT_PLAN"] = str(plan)
     cells = json.loads(plan.read_text())["cells"]
-    builds = ("rocm-artifacts", "rocm-packages", "lock-sources", "build-triton", "build-torch")
+    built = next(number for number, cell in enumerate(cells) if cell["kind"] == "check")
     made: dict[str, str] = {}
-    for number, cell in enumerate(one for one in cells if one["kind"] in builds):
+    for number, cell in enumerate(cells[:built]):
         machine = tmp_path / f"machine-{number}"
         said = rocwright("step", cell["id"], "--work-dir", machine, "--cache-dir", cache, "--json")
         made |= {Path(one["path"]).name: one["sha256"] for one in json.loads(said)[0]["outputs"]}
