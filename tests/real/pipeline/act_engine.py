@@ -17,7 +17,7 @@ import subprocess
 import sys
 import sysconfig
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -96,7 +96,6 @@ class Workshop:
     root: Path
     server: S3Server
     index: IndexServer
-    variables: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         clone = self.root / "repository"
@@ -108,7 +107,7 @@ class Workshop:
         site, python = sysconfig.get_path("purelib"), f"python{sys.version_info[0]}.{sys.version_info[1]}"
         # Jobs run side by side: each has an environment of its own, which sees what is installed here.
         own = [
-            "place=$(mktemp -d)",
+            f'place=$(mktemp -d "{self.root}/python-XXXXXX")',
             f'"{sys.executable}" -m venv --without-pip "$place"',
             f'echo "{site}" > "$place/lib/{python}/site-packages/here.pth"',
             f'echo "{Path(sys.executable).parent}" >> "$GITHUB_PATH"',
@@ -130,10 +129,10 @@ class Workshop:
     @cached_property
     def almalinux(self) -> list[str]:
         """What runs a command where os-release is AlmaLinux's; nothing where no mounts are allowed."""
-        words = self.root / "os-release"
-        words.write_text(ALMALINUX)
+        told = self.root / "os-release"
+        told.write_text(ALMALINUX)
         mounts = 'mount --bind "$0" /etc/os-release && exec "$@"'
-        argv = ["unshare", "--mount", "sh", "-c", mounts, str(words)]
+        argv = ["unshare", "--mount", "sh", "-c", mounts, str(told)]
         tried = subprocess.run([*argv, "true"], capture_output=True)
         return argv if tried.returncode == 0 else []
 

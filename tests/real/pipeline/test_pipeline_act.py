@@ -65,9 +65,7 @@ def require_green(acted: Acted) -> None:
 # -- a night
 
 
-def test_a_step_that_fails_ends_the_night_and_its_page_says_why(
-    night: Attempts,
-) -> None:
+def test_a_step_that_fails_ends_the_night_and_its_page_says_why(night: Attempts) -> None:
     failed = night.failed
     assert failed.code != 0
     assert failed.jobs == {"setup": "success", "lock_sources": "success", CALLED[0]: "failure"}
@@ -112,7 +110,7 @@ def test_the_night_ran_where_os_release_is_that_of_the_image(workshop: Workshop,
         log = night.again.log(job)
         assert "on AlmaLinux 8.10" in log
         # Nobody asks the distribution for packages of ROCm.
-        assert "are not known here" not in log and "apt" not in log and "dnf" not in log
+        assert "are not known here" not in log and "apt-get" not in log and "dnf" not in log
 
 
 def test_what_a_night_released_is_installed_from_its_channel(
