@@ -43,17 +43,22 @@ def keys(workshop: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
+def variables(store: str, role: str) -> dict[str, str]:
+    """Those of a repository whose role of this name may write to the store; it tests on any GPU it has."""
+    return {"ROCWRIGHT_STORE": store, role: ROLE, "ROCWRIGHT_TEST_FAMILIES": "auto"}
+
+
 @pytest.fixture(scope="module")
 def night(workshop: Workshop) -> Attempts:
     """The store of a night, its attempt while the index lacks a file that it lists, and the next one."""
     store = workshop.new_store()
-    variables = {"ROCWRIGHT_STORE": store, "ROCWRIGHT_NIGHTLY_ROLE": ROLE}
+    said = variables(store, "ROCWRIGHT_NIGHTLY_ROLE")
     (core,) = (name for name in workshop.index.names() if name.startswith("rocm_sdk_core-"))
     workshop.index.manner.absent.add(core)
-    failed = workshop.act("schedule", RELEASE, {}, **variables)
+    failed = workshop.act("schedule", RELEASE, {}, **said)
     workshop.index.manner.absent.clear()
     within = workshop.almalinux
-    again = workshop.act("schedule", RELEASE, {}, attempt=2, within=within, **variables)
+    again = workshop.act("schedule", RELEASE, {}, attempt=2, within=within, **said)
     return Attempts(store, failed, again)
 
 
@@ -137,12 +142,12 @@ def test_what_a_night_released_is_installed_from_its_channel(
 def push(workshop: Workshop) -> Attempts:
     """The store of a push, its attempt while the role is refused to a job, and the next one."""
     store = workshop.new_store()
-    variables = {"ROCWRIGHT_STORE": store, "ROCWRIGHT_CI_ROLE": ROLE}
+    said = variables(store, "ROCWRIGHT_CI_ROLE")
     pushed = {"ref": "refs/heads/main"}
     workshop.refused.write_text("lock_sources\n")
-    refused = workshop.act("push", CI, pushed, **variables)
+    refused = workshop.act("push", CI, pushed, **said)
     workshop.refused.unlink()
-    again = workshop.act("push", CI, pushed, "-j", "lock_sources", attempt=2, **variables)
+    again = workshop.act("push", CI, pushed, "-j", "lock_sources", attempt=2, **said)
     return Attempts(store, refused, again)
 
 
@@ -171,8 +176,8 @@ def test_a_push_takes_the_steps_of_a_night(push: Attempts, night: Attempts, keys
 
 def test_a_dispatch_builds_what_its_inputs_say_and_publishes_only_when_asked(workshop: Workshop) -> None:
     inputs = {"release_type": "prerelease", "pytorch_projects": "torch", "publish": "false"}
-    variables = {"ROCWRIGHT_STORE": workshop.new_store(), "ROCWRIGHT_RELEASE_ROLE": ROLE}
-    acted = workshop.act("workflow_dispatch", RELEASE, {"inputs": inputs}, "-j", "setup", **variables)
+    said = variables(workshop.new_store(), "ROCWRIGHT_RELEASE_ROLE")
+    acted = workshop.act("workflow_dispatch", RELEASE, {"inputs": inputs}, "-j", "setup", **said)
     require_green(acted)
     page = acted.pages["setup"]
     assert page.startswith("## release: 9 jobs, 17 steps\n") and "this run was started by hand" in page
@@ -193,8 +198,8 @@ def test_a_change_from_a_fork_builds_nothing_and_says_so(workshop: Workshop) -> 
         "labels": [],
     }
     payload = {"action": "opened", "number": 3, "pull_request": change}
-    variables = {"ROCWRIGHT_STORE": workshop.new_store(), "ROCWRIGHT_CI_ROLE": ROLE}
-    acted = workshop.act("pull_request", CI, payload, **variables)
+    said = variables(workshop.new_store(), "ROCWRIGHT_CI_ROLE")
+    acted = workshop.act("pull_request", CI, payload, **said)
     require_green(acted)
     assert set(acted.jobs) == {"setup"}
     assert "fork" in acted.pages["setup"]
@@ -203,9 +208,8 @@ def test_a_change_from_a_fork_builds_nothing_and_says_so(workshop: Workshop) -> 
 
 def test_an_index_without_rocm_ends_the_run_red_before_it_builds(workshop: Workshop) -> None:
     nowhere = f"index:{workshop.index.url('nothing-here/')}"
-    variables = {"ROCWRIGHT_STORE": workshop.new_store(), "ROCWRIGHT_CI_ROLE": ROLE}
-    pushed = {"ref": "refs/heads/main"}
-    acted = workshop.act("push", CI, pushed, **variables, ROCWRIGHT_ROCM=nowhere)
+    said = {**variables(workshop.new_store(), "ROCWRIGHT_CI_ROLE"), "ROCWRIGHT_ROCM": nowhere}
+    acted = workshop.act("push", CI, {"ref": "refs/heads/main"}, **said)
     assert acted.code != 0
     assert acted.jobs == {"setup": "failure"}
     told = acted.log("setup")
