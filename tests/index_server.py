@@ -89,18 +89,23 @@ class Asked:
 
 @dataclass
 class IndexServer:
-    """What is served, and what was asked for."""
+    """What is served, and what was asked for.
+
+    `below` takes the place of `simple/`, and the files lie beside the folders of the projects, as in AMD's
+    index of one family of GPUs: `v2/gfx94X-dcgpu/`.
+    """
 
     folder: Path
     manner: Manner = field(default_factory=Manner)
     asked: list[Asked] = field(default_factory=list)
     port: int = 0
+    below: str = ""
 
     def url(self, path: str = "simple/", *, login: str = "") -> str:
         return f"http://{login}127.0.0.1:{self.port}/{path}"
 
     def names(self) -> list[str]:
-        return sorted(path.name for path in self.folder.iterdir())
+        return sorted(one.name for one in self.folder.iterdir() if not one.name.startswith("."))
 
     def whole(self) -> list[str]:
         """Wheels of which all content was sent."""
@@ -162,6 +167,10 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _answer(self, index: IndexServer, path: str) -> None:
         name = path.rpartition("/")[2]
+        files = "../../files/"
+        if index.below:
+            files, inside = "../", path.startswith(f"/{index.below}")
+            path = path.replace(index.below, "files/" if name else "simple/") if inside else ""
         if path.startswith("/files/"):
             self._file(index, name)
         elif path == "/flat.html":
@@ -182,7 +191,7 @@ class _Handler(BaseHTTPRequestHandler):
             elif index.manner.json:
                 self._page(index, self._json(index, project, names), SIMPLE_JSON)
             else:
-                self._page(index, self._html(index, names, "../../files/"), "text/html; charset=utf-8")
+                self._page(index, self._html(index, names, files), "text/html; charset=utf-8")
         else:
             self._send(404, b"nothing", {})
 
@@ -274,10 +283,10 @@ class _Server(ThreadingHTTPServer):
 
 
 @contextmanager
-def serving(folder: Path) -> Iterator[IndexServer]:
+def serving(folder: Path, below: str = "") -> Iterator[IndexServer]:
     """An index of the files in `folder`, on a free port, while the block runs."""
     server = _Server(("127.0.0.1", 0), _Handler)
-    server.index = IndexServer(folder, port=server.server_address[1])
+    server.index = IndexServer(folder, port=server.server_address[1], below=below)
     server.released = threading.Event()
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
     thread.start()

@@ -23,11 +23,11 @@ class PackageRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     installed paths: `required` and `forbidden` files; `bundled` are the files of other projects in it, which
     bring their licences; `own_rocm` those that make it independent of ROCm's packages. `provided` are
     patterns over names of libraries that are there wherever the package is installed. `pinned` are patterns
-    over project names that it requires by exact version only. `host` is the project that a device package
-    belongs to, `{1}` in it what the first star of the name stands for. `budget` is the largest size of the
-    file, `target_budget` of the device code for one target in it (unpacked), in bytes. `extras` are those of
-    a package that tells them only while it is being installed; `refuses` says that its installation fails by
-    design, with an explanation.
+    over project names that it requires by exact version only. `host` is the project that a package
+    is laid over or beside, and is never installed without, `{1}` in it what the first star of the name
+    stands for. `budget` is the largest size of the file, `target_budget` of the device code for one target in
+    it (unpacked), in bytes. `extras` are those of a package that tells them only while it is being installed;
+    `refuses` says that its installation fails by design, with an explanation.
     """
 
     names: tuple[str, ...]

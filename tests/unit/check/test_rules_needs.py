@@ -283,6 +283,13 @@ def test_something_holds_it_and_is_not_required() -> None:
     assert both(lone, *SET, closed=True) == ([f"it needs libc10.so: {why}"], [])
 
 
+def test_the_profilers_require_nothing_and_stand_on_core() -> None:
+    """The extra of `rocm` that brings them brings core, too; what core has not is missing."""
+    profiler = wheel("rocm-profiler", elf("_rocm_profiler/lib/librocprof-sys.so.1", HIP, BLAS))
+    holder = "rocm-sdk-libraries has it, but no requirement of this wheel leads there"
+    assert both(profiler, *SET, closed=True) == ([f"it needs {BLAS}: {holder}"], [])
+
+
 def test_requirements_that_go_in_circles() -> None:
     one = wheel("one", elf("one/a.so", "libx.so"), requires=["two"])
     two = wheel("two", requires=["one", "not a requirement ==="])

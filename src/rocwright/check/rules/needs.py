@@ -42,6 +42,8 @@ def missing(library: str, facts: Facts, context: Context, *, windows: bool = Fal
         return None
     if fits(library.lower() if windows else library, context.terms(facts.project).provided):
         return None
+    if context.terms(facts.project).host in libraries.holders(library, windows=windows):
+        return None  # whatever requires this wheel brings its host, too
     reach = libraries.reach(facts)
     if reach.blind:
         return None  # what a file that cannot be read has or requires is not known; it has a finding itself
