@@ -24,13 +24,21 @@ _PLACE = attrgetter("job", *AXES)
 
 @dataclass(frozen=True)
 class Row:
-    """One build: a place on all axes but those of single parts and families."""
+    """One build: a place on all axes but those of single parts and families.
+
+    `here` is the group as this branch has it, where that is not all of it.
+    """
 
     platform: str
     python: str
     ref: str
     group: Group
     parts: tuple[str, ...] = ("",)
+    here: Group | None = None
+
+    def group_of(self, axes: Sequence[Axis]) -> Group:
+        """What of the group a kind with these axes is about: all of it, unless it is of one branch."""
+        return (self.here or self.group) if "ref" in axes else self.group
 
     def places(self, axes: Sequence[Axis]) -> Iterator[tuple[str, ...]]:
         """Values by `axes`, once for each part and family where the kind has these axes."""
@@ -40,7 +48,7 @@ class Row:
             "ref": (self.ref,),
             "group": (self.group.name,),
             "part": self.parts,
-            "family": self.group.families,
+            "family": self.group_of(axes).families,
         }
         return product(*(each[axis] for axis in axes))
 
