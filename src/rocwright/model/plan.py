@@ -32,11 +32,11 @@ class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     `tier` includes the families of the tiers before it. `projects` are those of the family, all of the
     platform's without any. `grouping`: a platform's families are built together, or each on its own; a group
-    is tested on every family either way. `device_groups` cuts the GPU targets of a group into so many builds, 1 for none.
-    `rocm` is where ROCm comes from for PyTorch itself, as `--rocm` takes it; the miniature family is built
-    with the distribution's. `stage` and `promote` name channels, empty for none. `publish`: a channel is
-    changed `never`, only where the store is the run's own folder (`embedded`), or also elsewhere when it is
-    `asked` for. `role` names the variable with the role that a workflow assumes to write.
+    is tested on every family either way. `device_groups` cuts the GPU targets of a group into so many builds,
+    1 for none. `rocm` is where ROCm comes from for PyTorch itself, as `--rocm` takes it; the miniature family
+    is built with the distribution's. `stage` and `promote` name channels, empty for none. `publish`: a
+    channel is changed `never`, only where the store is the run's own folder (`embedded`), or also elsewhere
+    when it is `asked` for. `role` names the variable with the role that a workflow assumes to write.
     """
 
     name: str
@@ -178,10 +178,10 @@ class Rocm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Choice(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a run is asked for beside its profile; empty and None: as the profile has it.
 
-    `families` are built as `grouping` says, together where `group` names it; those of `families_on` take their
-    place on one platform. `tested` are those that are tested, all that are built for
-    None, and `tests` those that are asked for by name, besides `test_level`. `bump`: ROCm itself may have
-    changed, so that families that are tested only then are.
+    `families` are built as `grouping` says, together where `group` names it; those of `families_on` take
+    their place on one platform. `tested` are those that are tested, all that are built for None, and `tests`
+    those that are asked for by name, besides `test_level`. `bump`: ROCm itself may have changed, so that
+    families that are tested only then are.
     """
 
     profile: str

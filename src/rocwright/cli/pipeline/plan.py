@@ -215,6 +215,8 @@ def _show(run: RunState) -> None:
     counted = ", ".join(f"{count:,} {state}" for state, count in run.counts.items())
     chain = f"; the longest chain took {clock(run.path_s)}" if run.critical_path else ""
     console.out(f"{run.profile}: {counted}{chain}")
+    if run.caches.line:
+        console.out(f"compiler cache: {run.caches.line}", hang=2)
     if run.sources == "miniature":
         console.out(MINIATURE)
     for gate in run.gates:

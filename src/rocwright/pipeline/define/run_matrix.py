@@ -14,11 +14,10 @@ from rocwright.model.gpu import expand
 from rocwright.model.plan import PYTHON, Choice, Group, Profile, Rocm, Sources, TestLevel, Tier
 from rocwright.model.platforms import PLATFORMS
 from rocwright.pipeline.define.inputs import Known, Projects, default_rocm, require_run_id
+from rocwright.store.layout import MULTI_ARCH
 
 # What a branch is called by, everywhere it is written: no option of git, no path out of a folder.
 _REF = re.compile(r"(?!.*\.\.)(?!.*//)[A-Za-z0-9_][A-Za-z0-9._/+#@-]*[A-Za-z0-9_+#@]|[A-Za-z0-9_]")
-# The group that has all families.
-MULTI_ARCH = "multi-arch"
 # A part of a path in the store.
 _PART = re.compile(r"(?!.*\.\.)[A-Za-z0-9][A-Za-z0-9._-]*")
 

@@ -161,6 +161,7 @@ def _ends(cell: Cell, record: Record, plan: Plan) -> list[str]:
     mini = [MINIATURE, ""] if plan.sources == "miniature" else []
     counts = ", ".join(f"{count:,} {state}" for state, count in sorted(ends.counts.items()))
     mini += [f"{counts}.", ""] if counts else []
+    mini += [f"Compiler cache: {text(ends.caches)}.", ""] if ends.caches else []
     return [f"## {head}", "", *mini, *table(("", "Step", "Result"), rows)]
 
 

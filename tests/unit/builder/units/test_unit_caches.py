@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from rocwright.builder.units.caches import CacheCounter, CacheUse, advice
+from rocwright.builder.decide.plan import CacheUse
+from rocwright.builder.units.caches import CacheCounter, advice
 
 # As ccache 4.7.5 and sccache 0.16.0 print them.
 CCACHE = (
