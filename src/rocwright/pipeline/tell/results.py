@@ -209,7 +209,11 @@ def caches_of(records: Iterable[Record]) -> Caches:
         uncached=sum(one.uncached for one in used),
         errors=sum(one.errors for one in used),
         builds=len(wheels),
-        without=tuple(f"{note} ({count:,} builds)" for note, count in notes.most_common(_FEW) if count),
+        without=tuple(
+            f"{note} ({count:,} build{'' if count == 1 else 's'})"
+            for note, count in notes.most_common(_FEW)
+            if count
+        ),
     )
 
 

@@ -183,7 +183,7 @@ def test_the_whole_release_matrix_has_the_cells_it_should(tmp_path: Path) -> Non
     # On Linux five projects, on Windows three; then split, check, upload, pip, uv, GPU, stage, gate, promote.
     # ROCm: five for each group and platform. Branches are locked once a platform; one summary.
     assert len(plan.cells) == rows * (5 + 9) + rows * (3 + 9) + 2 * 20 * 5 + 2 * 3 + 1
-    # As the profile has it: one build for all of them, whose every target is tested; ROCm once for a platform.
+    # As the profile has it: one build for all of them, each of which is tested; ROCm once for a platform.
     done = run(tmp_path, *release)
     steps = 15 * (5 + 8 + 20) + 15 * (3 + 8 + 20) + 2 * (4 + 20) + 2 * 3 + 1
     assert f": {steps} steps in " in done.stdout
