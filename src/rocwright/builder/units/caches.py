@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 
 from rocwright.builder.decide.plan import CacheUse
-from rocwright.errors import CommandFailed, RocwrightError
+from rocwright.errors import RocwrightError
 from rocwright.system import process
 
 # ccache answers a compiler that it cannot run, as aotriton's own, with the system's words for EINVAL.
@@ -23,7 +23,7 @@ _INVALID = re.compile(r"invalid argument", re.IGNORECASE)
 _CACHE_HITS = ("direct_cache_hit", "preprocessed_cache_hit")
 _STORAGE_ERRORS = ("remote_storage_error", "remote_storage_timeout")
 # Of what a cache says when it does not start, the line that tells why; and that its server runs already.
-_REASON = re.compile(r"^sccache: (?:error: )?(?:Server startup failed: )?(.*)", re.MULTILINE)
+_REASON = re.compile(r"sccache: error: (?:Server startup failed: )?(.*)")
 _IN_USE = "in use"
 _MOST = 300
 # ccache's own names of calls that it lets pass; questions to a compiler are not among them.
@@ -131,12 +131,13 @@ class CacheCounter:
         return use
 
     def _say(self, *words: str) -> str | None:
+        lines: list[str] = []
         try:
-            # Its traces would push the reason out of the lines that are kept.
-            env = {"RUST_BACKTRACE": "0", **self._env}
-            return process.run([find_cache(self.cache), *words], env=env, log=self._log).stdout
+            # The reason stands before traces, which push it out of the lines that an error has.
+            command = [find_cache(self.cache), *words]
+            return process.run(command, env=self._env, log=self._log, watch=lines.append).stdout
         except RocwrightError as error:
-            told = _REASON.findall(error.tail) if isinstance(error, CommandFailed) else []
+            told = [found.group(1) for line in lines if (found := _REASON.match(line))]
             self._reason = (told[-1] if told else error.what)[:_MOST]
             return None
 
