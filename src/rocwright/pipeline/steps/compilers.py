@@ -33,6 +33,9 @@ _PLACES = re.compile(
     r"|SERVER_PORT|SERVER_UDS)|CCACHE_(DIR|CONFIGPATH|REMOTE_STORAGE)"
 )
 
+# Longer than one unit of device code takes; what a killed build leaves behind ends after that.
+_IDLE_S = "7200"
+
 
 class CompilerCache(msgspec.Struct, frozen=True):
     """Which cache (empty: none), and the variables that say where it keeps what it has."""
@@ -128,4 +131,4 @@ def _socket(kind: str) -> Iterator[dict[str, str]]:
         yield {}
         return
     with tempfile.TemporaryDirectory(prefix="rocwright-") as folder:
-        yield {"SCCACHE_SERVER_UDS": str(Path(folder, "sccache"))}
+        yield {"SCCACHE_SERVER_UDS": str(Path(folder, "sccache")), "SCCACHE_IDLE_TIMEOUT": _IDLE_S}

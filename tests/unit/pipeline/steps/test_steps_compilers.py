@@ -81,6 +81,7 @@ def test_a_bucket_keeps_results_apart_for_each_profile(
         "SCCACHE_S3_USE_SSL": "true",
         "SCCACHE_S3_KEY_PREFIX": "some/prefix/cache/nightly",
         "SCCACHE_S3_RW_MODE": "READ_WRITE",
+        "SCCACHE_IDLE_TIMEOUT": "7200",
     }
     forked = replace(shared, publication=Publication(False, False, "a fork"))
     assert taken(forked)[0].settings["SCCACHE_S3_RW_MODE"] == "READ_ONLY"
