@@ -85,9 +85,12 @@ def keys_of(plan: FamilyPlan, caller: Mapping[str, str]) -> tuple[str, str]:
     """
     told = [compiler_environment(outcome_environment(caller, each.env)) for each in plan.builds]
     environment = msgspec.json.encode(told, order="sorted")
-    host = hashlib.sha256(environment + b"".join(_content(path) for path in _programs(plan.builds, caller)))
-    device = hashlib.sha256(environment + device_compiler(plan.rocm).encode())
-    return host.hexdigest()[:32], device.hexdigest()[:32]
+    device = environment + device_compiler(plan.rocm).encode()
+    programs = _programs(plan.builds, caller)
+    # ROCm's own clang may be the host's compiler as well.
+    of_rocm = any(path.is_relative_to(Path(plan.rocm.root).resolve()) for path in programs)
+    host = (device if of_rocm else environment) + b"".join(map(_content, programs))
+    return hashlib.sha256(host).hexdigest()[:32], hashlib.sha256(device).hexdigest()[:32]
 
 
 def device_compiler(rocm: Rocm) -> str:

@@ -52,7 +52,6 @@ class Cached(msgspec.Struct, frozen=True):
     misses: int = 0
     uncached: int = 0
     errors: int = 0
-    size: int = 0
     note: str = ""
 
 

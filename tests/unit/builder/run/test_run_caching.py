@@ -70,6 +70,16 @@ def test_another_compiler_or_a_flag_of_the_environment_is_another_key(tmp_path: 
     assert keys_of(plan(newer), {"PATH": "/usr/bin"}) != (host, device)
     # What is compiled for the host does not depend on tonight's ROCm.
     assert keys_of(plan(newer), {"PATH": "/usr/bin"})[0] == host
+    # Unless ROCm's own clang compiles for it, too.
+    for each in (rocm, newer):
+        clang = Path(each.root, "llvm", "bin", "clang")
+        clang.parent.mkdir(parents=True)
+        clang.write_text("the same small program before another library")
+        clang.chmod(0o755)
+    both = [
+        keys_of(plan(each, CC=f"{each.root}/llvm/bin/clang", CXX="none"), {})[0] for each in (rocm, newer)
+    ]
+    assert both[0] != both[1]
     flags = keys_of(plan(rocm), {"PATH": "/usr/bin", "HIPCC_COMPILE_FLAGS_APPEND": "-O0"})
     assert flags[0] != host and flags[1] != device
     assert keys_of(plan(rocm), {"PATH": "/usr/bin", "HOME": "/else", "MAX_JOBS": "3"}) == (host, device)
