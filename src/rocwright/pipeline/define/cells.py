@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
 from itertools import product
 from operator import attrgetter
@@ -40,17 +41,20 @@ class Row:
         """What of the group a kind with these axes is about: all of it, unless it is of one branch."""
         return (self.here or self.group) if "ref" in axes else self.group
 
-    def places(self, axes: Sequence[Axis]) -> Iterator[tuple[str, ...]]:
-        """Values by `axes`, once for each part and family where the kind has these axes."""
-        each: Mapping[str, Sequence[str]] = {
+    @cached_property
+    def _values(self) -> Mapping[str, Sequence[str]]:
+        return {
             "platform": (self.platform,),
             "python": (self.python,),
             "ref": (self.ref,),
             "group": (self.group.name,),
             "part": self.parts,
-            "family": self.group_of(axes).families,
         }
-        return product(*(each[axis] for axis in axes))
+
+    def places(self, axes: Sequence[Axis]) -> Iterator[tuple[str, ...]]:
+        """Values by `axes`, once for each part and family where the kind has these axes."""
+        values = self._values
+        return product(*(self.group_of(axes).families if axis == "family" else values[axis] for axis in axes))
 
 
 # Settings of a cell by its kind and its row: what decides its result besides what it needs.
