@@ -110,8 +110,15 @@ ONE_OF = {
     "printing what a command replies as JSON": (called("out_json"), ["cli/reply.py"]),
     "what of the environment decides a build": (
         called("outcome_environment"),
-        ["builder/run/family.py", "builder/run/project.py", "pipeline/steps/torch.py"],
+        [
+            "builder/run/caching.py",
+            "builder/run/family.py",
+            "builder/run/project.py",
+            "pipeline/steps/torch.py",
+        ],
     ),
+    "carrying out builds behind a compiler cache": (called("Caching"), ["builder/run/family.py"]),
+    "which compiler cache a step takes": (called("compiler_cache"), ["pipeline/steps/torch.py"]),
 }
 
 

@@ -168,6 +168,8 @@ class Planner:
             platform=wanted.platform,
             caller=os.environ,
             roots=[Path(tree.directory) for tree in self.trees.values()],
+            cache_settings=wanted.cache_settings,
+            exact=wanted.exact_cache,
         )
         require_part(wanted.part, wanted.targets)
         if wanted.part:

@@ -15,7 +15,6 @@ from rocwright.builder.order import Order, find_sources, plan_only
 from rocwright.builder.rocm.place import RocmPlace, decide_place
 from rocwright.builder.rocm.rocm import Rocm
 from rocwright.builder.run.family import FamilyResult
-from rocwright.builder.units.caches import CacheUse
 from rocwright.builder.units.report import BuildReport
 from rocwright.cli.build_options import Packages, Product, Trees, Where, Work, words
 from rocwright.cli.help import names_family
@@ -197,7 +196,7 @@ def run(asked: Asked, door: Door) -> Reply:
     except CommandFailed as problem:
         report = last_report(order)
         if report is not None and report.cache is not None:
-            console.say(cache_line(report.cache))
+            console.say(report.cache.line)
         console.error(problem)
         raise SystemExit(passed_on(problem.status)) from None
     return Reply(result, lambda: show_result(result, order))
@@ -350,7 +349,7 @@ def show_report(report: BuildReport, *, most: int = 10) -> None:
         said = [f"{target} {seconds:.1f} s" for target, seconds in spent.items()]
         console.out(f"device code: {', '.join([*said, f'host code beside it {host:.1f} s'])}")
     if report.cache is not None:
-        console.out(cache_line(report.cache))
+        console.out(report.cache.line)
     for project, places in report.uncompiled.items():
         if places:
             console.out(f"no compiler saw these device sources of {project}:")
@@ -361,11 +360,3 @@ def show_report(report: BuildReport, *, most: int = 10) -> None:
 
 def _memory(size: int) -> str:
     return console.human_bytes(size) if size else "-"
-
-
-def cache_line(use: CacheUse) -> str:
-    """What a compiler cache answered, in a line."""
-    counts = f"{use.hits} found, {use.misses} compiled, {use.uncached} not kept"
-    if use.hip_hits or use.hip_misses:
-        counts += f"; of device code {use.hip_hits} found, {use.hip_misses} compiled"
-    return f"{use.cache}: {counts}" + (f" ({use.note})" if use.note else "")

@@ -21,6 +21,8 @@ Tier = Literal["presubmit", "postsubmit", "nightly"]
 # From the families that every change is tried on to all of them.
 TIERS: tuple[Tier, ...] = ("presubmit", "postsubmit", "nightly")
 Sources = Literal["miniature", "upstream"]
+# All families of a platform in one build, or a build for each of them.
+Grouping = Literal["multi-arch", "family"]
 PYTHON = re.compile(r"3\.[0-9]+t?")
 _NAME = re.compile(r"[a-z][a-z0-9-]*")
 
@@ -29,11 +31,12 @@ class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One row: the axes of a run, and where its results may go.
 
     `tier` includes the families of the tiers before it. `projects` are those of the family, all of the
-    platform's without any. `device_groups` cuts the GPU targets of a group into so many builds, 1 for none.
-    `rocm` is where ROCm comes from for PyTorch itself, as `--rocm` takes it; the miniature family is built
-    with the distribution's. `stage` and `promote` name channels, empty for none. `publish`: a channel is
-    changed `never`, only where the store is the run's own folder (`embedded`), or also elsewhere when it is
-    `asked` for. `role` names the variable with the role that a workflow assumes to write.
+    platform's without any. `grouping`: a platform's families are built together, or each on its own; a group
+    is tested on every family either way. `device_groups` cuts the GPU targets of a group into so many builds,
+    1 for none. `rocm` is where ROCm comes from for PyTorch itself, as `--rocm` takes it; the miniature family
+    is built with the distribution's. `stage` and `promote` name channels, empty for none. `publish`: a
+    channel is changed `never`, only where the store is the run's own folder (`embedded`), or also elsewhere
+    when it is `asked` for. `role` names the variable with the role that a workflow assumes to write.
     """
 
     name: str
@@ -46,6 +49,7 @@ class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     rocm: str = "index:stable"
     projects: tuple[str, ...] = ()
     refs_windows: tuple[str, ...] = ()
+    grouping: Grouping = "family"
     split: bool = False
     device_groups: int = 1
     stage: str = ""
@@ -174,10 +178,10 @@ class Rocm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Choice(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a run is asked for beside its profile; empty and None: as the profile has it.
 
-    Each of `families` is built as a group of its own, all of them as one where `group` names it; those of
-    `families_on` take their place on one platform. `tested` are those that are tested, all that are built for
-    None, and `tests` those that are asked for by name, besides `test_level`. `bump`: ROCm itself may have
-    changed, so that families that are tested only then are.
+    `families` are built as `grouping` says, together where `group` names it; those of `families_on` take
+    their place on one platform. `tested` are those that are tested, all that are built for None, and `tests`
+    those that are asked for by name, besides `test_level`. `bump`: ROCm itself may have changed, so that
+    families that are tested only then are.
     """
 
     profile: str
@@ -190,6 +194,7 @@ class Choice(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     families: tuple[str, ...] = ()
     families_on: dict[str, tuple[str, ...]] = {}
     group: str = ""
+    grouping: Grouping | None = None
     tested: tuple[str, ...] | None = None
     test_level: TestLevel | None = None
     tests: tuple[str, ...] = ()

@@ -81,7 +81,7 @@ class RunOptions:
     the place of the packages in the run's folder (empty: ROCm's family), `families` are those that it is for,
     `gpu_family` the family that is tested, `tests` the level that is asked for with tests by name, `part` the
     targets whose device code is built here (empty: all). `rocm_prefix` replaces the distribution's ROCm,
-    `run_id` begins the run's name in the store.
+    `run_id` begins the run's name in the store, `profile` is the run's.
 
     `objects` is the store, by default a folder of the workspace. In a store that is the run's `own`, what an
     earlier run left under the same names is replaced; any other refuses that.
@@ -109,6 +109,7 @@ class RunOptions:
     rocm: Rocm = _DISTRIBUTION
     publication: Publication = _ALL
     channel: str = ""
+    profile: str = "demo"
     objects: ObjectStore | None = None
     own: bool = False
     overlay: Overlay | None = None

@@ -12,6 +12,7 @@
     <channel>/<family>/_json/…  _flat/…       the same as JSON (PEP 691), and on one page (--find-links)
     <channel>/<family>/_log/                  what was listed and withdrawn: the pages follow from it
     <channel>/index.html                      for people: which line installs what
+    cache/<profile>/…                         what compilers made, as sccache keeps it, apart for each profile
     pins/<name>.json                          sets that are kept whatever the channels list
     {external_repo}{run_id}-{platform}/{python,pytorch}/{artifact_group}/    packages of one run
     {external_repo}{run_id}-{platform}/<name>_<component>_<target>.tar.zst   artifacts of one run
@@ -43,6 +44,8 @@ MULTI_ARCH = "multi-arch"
 JSON_PAGES = "_json/"
 FLAT_PAGE = "_flat/index.html"
 LOG = "_log/"
+# Of compilers.
+CACHE = "cache/"
 
 _PART = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 # A colon stands in names of artifacts (gfx942:xnack+); behind a single letter it would be a Windows drive.

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from itertools import product
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -16,7 +17,7 @@ from contract.workflows.github_runner import DONE, FAILED, SKIPPED, Failed, Runn
 from contract.workflows.plans import CI, RELEASE, Steps, expected, run_plan
 from rocwright.data import load_table
 from rocwright.errors import InvalidInput
-from rocwright.model.plan import Choice, Group, Plan, Publication, Rocm
+from rocwright.model.plan import Choice, Group, Grouping, Plan, Publication, Rocm
 from rocwright.model.workflows import WorkflowTable
 from rocwright.pipeline.define.cells import Row, make_cells, make_jobs
 from rocwright.pipeline.define.inputs import known, profiles
@@ -264,13 +265,15 @@ def test_nothing_to_do_ends_green_and_a_lost_setup_does_not() -> None:
 
 def test_the_largest_matrix_fits_what_github_passes_on() -> None:
     # Outputs of a job: a megabyte, two bytes for each character. Jobs of a matrix: 256.
-    for profile in ("nightly", "release"):
-        for platform in ("linux", "windows"):
-            told = workflow_outputs(planned(Choice(profile=profile, run_id="1", platforms=(platform,))))
-            assert sum(map(len, told.values())) * 2 < 1_000_000
-            groups = json.loads(told[f"{platform}_groups"])
-            assert 1 < len(groups) <= 256
-            assert {len(group["builds"]) <= 256 for group in groups} == {True}
+    for profile, platform, grouping in product(
+        ("nightly", "release"), ("linux", "windows"), get_args(Grouping)
+    ):
+        choice = Choice(profile=profile, run_id="1", platforms=(platform,), grouping=grouping)
+        told = workflow_outputs(planned(choice))
+        assert sum(map(len, told.values())) * 2 < 1_000_000
+        groups = json.loads(told[f"{platform}_groups"])
+        assert 1 < len(groups) <= 256 if grouping == "family" else len(groups) == 1
+        assert {len(group["builds"]) <= 256 for group in groups} == {True}
 
 
 # --- any definition

@@ -12,7 +12,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -136,6 +136,41 @@ def test_device_code_is_split_and_an_earlier_runs_rocm_is_reused(laptop: Run, ne
     newcomer.run("rm", "-rf", laptop.work / "linux")
 
 
+def compiled_again(
+    place: Path,
+    records: dict[str, Any],
+    cells: list[dict[str, Any]],
+    server: S3Server,
+    address: str,
+    rocwright: Callable[..., str],
+    cache: Path,
+) -> None:
+    """torch on a fresh machine as that of its first build: all from the bucket's cache, the same bytes."""
+    number = next(number for number, one in enumerate(cells) if one["kind"] == "build-torch")
+    id_ = cells[number]["id"]
+    cold = records[id_]["value"]
+    assert (cold["cache"]["cache"], cold["cache"]["hits"], cold["cache"]["errors"]) == ("sccache", 0, 0)
+    name, _, prefix = address.removeprefix("s3://").partition("/")
+    kept = server.client().list_objects_v2(Bucket=name, Prefix=f"{prefix}/cache/nightly/")["Contents"]
+    assert len(kept) > cold["cache"]["misses"] > 0, "and what sccache tries the bucket with"
+    record = server.client().list_objects_v2(Bucket=name, Prefix=f"{prefix}/_pipeline/{RUN}/cells/{id_}/")
+    for one in record["Contents"]:
+        server.client().delete_object(Bucket=name, Key=one["Key"])
+    machine = place / f"machine-{number}"
+    said = json.loads(rocwright("step", id_, "--work-dir", machine, "--cache-dir", cache, "--json"))
+    warm = said[0]["value"]
+    assert warm["sha256"] == cold["sha256"], "bit for bit"
+    # sccache's own figures, as it printed them.
+    (log,) = machine.rglob("log/cache.log")
+    told = [json.loads(line)["stats"] for line in log.read_text().splitlines() if line.startswith('{"stats"')]
+    assert told[-1]["cache_misses"]["counts"] == {}
+    hits = told[-1]["cache_hits"]["counts"]
+    assert set(hits) == {"C/C++", "HIP"} and sum(hits.values()) == cold["cache"]["misses"]
+    figures = (warm["cache"]["hits"], warm["cache"]["misses"], warm["cache"]["hip_hits"])
+    assert figures == (sum(hits.values()), 0, hits["HIP"])
+    shutil.rmtree(machine)
+
+
 @pytest.fixture(scope="module")
 def bucket(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[S3Server, str]]:
     """An empty bucket of a real server."""
@@ -164,11 +199,14 @@ def test_every_cell_on_its_own_machine_builds_the_same_bytes(
     cells = json.loads(plan.read_text())["cells"]
     built = next(number for number, cell in enumerate(cells) if cell["kind"] == "check")
     made: dict[str, str] = {}
+    records = {}
     for number, cell in enumerate(cells[:built]):
         machine = tmp_path / f"machine-{number}"
         said = rocwright("step", cell["id"], "--work-dir", machine, "--cache-dir", cache, "--json")
-        made |= {Path(one["path"]).name: one["sha256"] for one in json.loads(said)[0]["outputs"]}
+        records[cell["id"]] = json.loads(said)[0]
+        made |= {Path(one["path"]).name: one["sha256"] for one in records[cell["id"]]["outputs"]}
         shutil.rmtree(machine, ignore_errors=True)
+    compiled_again(tmp_path, records, cells, server, address, rocwright, cache)
     whole = released(laptop)
     both = made.keys() & whole.keys()
     assert {name.partition("-")[0] for name in whole.keys() - both} == {"torchvision", "torchaudio", "apex"}

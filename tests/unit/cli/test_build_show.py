@@ -8,11 +8,10 @@ from pathlib import Path
 import pytest
 
 from rocwright import cli
-from rocwright.builder.decide.plan import BuildRequest, BuiltWheel
+from rocwright.builder.decide.plan import BuildRequest, BuiltWheel, CacheUse
 from rocwright.builder.order import Order
 from rocwright.builder.rocm.place import RocmPlace
 from rocwright.builder.run.family import FamilyResult
-from rocwright.builder.units.caches import CacheUse
 from rocwright.builder.units.report import BuildReport, KindTotal, SlowUnit, Uncompiled
 from rocwright.cli import build as door
 from rocwright.cli.build import show_result

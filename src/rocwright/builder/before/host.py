@@ -28,6 +28,7 @@ from rocwright.builder.decide.family import FamilyPlan
 from rocwright.builder.decide.plan import BuildPlan
 from rocwright.builder.rocm.place import RocmPlace
 from rocwright.builder.rocm.rocm import what_lacks
+from rocwright.builder.units.caches import find_cache
 from rocwright.errors import CommandFailed, MissingTool
 from rocwright.system import process
 from rocwright.system.interpreters import Interpreter
@@ -114,6 +115,8 @@ def look_at_host(
     compilers, misnamed = _compilers(plan.builds, caller, path)
     variable = next((name for name in _TEMPORARY.get(platform, ()) if caller.get(name)), "")
     programs = {name: shutil.which(name, path=path) or "" for name in _program_names(plan, facts)}
+    if cache and not programs[cache] and Path(find_cache(cache)).is_file():
+        programs[cache] = find_cache(cache)
     return msgspec.structs.replace(
         facts,
         temporary=look_at_place(Path(caller[variable] if variable else tempfile.gettempdir())),

@@ -14,6 +14,38 @@ from rocwright.errors import InvalidInput
 CACHES = ("ccache", "sccache")
 
 
+class CacheUse(msgspec.Struct, frozen=True):
+    """Calls that a cache answered or passed on during a build; `uncached` ones it does not keep.
+
+    Those for device code are counted apart as well, where the cache itself tells (sccache). `errors` are
+    questions and results that its storage did not take. `size` are the bytes that it holds afterwards, 0
+    where it does not tell, as sccache of a bucket. `note` says why figures are missing or low, where that is
+    known.
+    """
+
+    cache: str
+    hits: int = 0
+    misses: int = 0
+    uncached: int = 0
+    hip_hits: int = 0
+    hip_misses: int = 0
+    errors: int = 0
+    size: int = 0
+    note: str = ""
+
+    @property
+    def line(self) -> str:
+        """For people."""
+        if not (self.hits or self.misses or self.uncached) and self.note:
+            return f"{self.cache}: {self.note}"
+        counts = f"{self.hits} found, {self.misses} compiled, {self.uncached} not kept"
+        if self.hip_hits or self.hip_misses:
+            counts += f"; of device code {self.hip_hits} found, {self.hip_misses} compiled"
+        if self.errors:
+            counts += f"; {self.errors} errors of its storage"
+        return f"{self.cache}: {counts}" + (f" ({self.note})" if self.note else "")
+
+
 class BuildRequest(msgspec.Struct, frozen=True):
     """One request to build.
 
@@ -22,7 +54,9 @@ class BuildRequest(msgspec.Struct, frozen=True):
     `3.13t` (empty: the one that runs). `version_suffix` starts with `+` (None: derived from the ROCm),
     `flash_attention` None means by the rule. `editable` names projects that are installed from their tree,
     `split` asks for host and device wheels. `cache` is empty or one of `CACHES`; `cache_hip` False keeps it
-    away from HIP code. `part` are those of `targets` that device code is compiled for (empty: all of them).
+    away from HIP code. `cache_settings` are variables that say where it keeps what it has; an
+    `exact_cache` gives nothing that was compiled at another path, whose name could stand in a wheel. `part`
+    are those of `targets` that device code is compiled for (empty: all of them).
     """
 
     sources: dict[str, str]
@@ -38,6 +72,8 @@ class BuildRequest(msgspec.Struct, frozen=True):
     split: bool = False
     cache: str = ""
     cache_hip: bool = True
+    cache_settings: dict[str, str] = {}
+    exact_cache: bool = False
     build: dict[str, bool] = {}
     jobs: int | None = None
     part: tuple[str, ...] = ()
@@ -90,6 +126,7 @@ class BuildPlan(msgspec.Struct, frozen=True):
 class BuiltWheel(msgspec.Struct, frozen=True):
     """A built wheel: where it lies, what it is, what it cost; `device` are wheels that were split off it.
 
+    `cache` is what a compiler cache did in the run that made it, where that is told.
     Of an editable install `path` is the source tree, `sha256` empty and `size` 0.
     """
 
@@ -103,6 +140,7 @@ class BuiltWheel(msgspec.Struct, frozen=True):
     peak_rss: int
     python: str = ""
     device: tuple[str, ...] = ()
+    cache: CacheUse | None = None
 
 
 def version_of(project: str) -> str:

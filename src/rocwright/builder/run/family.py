@@ -15,7 +15,8 @@ from pathlib import Path
 import msgspec
 
 from rocwright.builder.decide.family import FamilyPlan
-from rocwright.builder.decide.plan import BuildPlan, BuiltWheel, with_built
+from rocwright.builder.decide.plan import BuildPlan, BuiltWheel, CacheUse, with_built
+from rocwright.builder.run.caching import Caching
 from rocwright.builder.run.environments import (
     Proven,
     build_environment,
@@ -27,8 +28,7 @@ from rocwright.builder.run.environments import (
 from rocwright.builder.run.isolation import outcome_environment, rocm_identity, tools
 from rocwright.builder.run.project import Build, Note
 from rocwright.builder.run.tree import Content, SourceTree, held_tree, state_digest
-from rocwright.builder.units.caches import CacheCounter, CacheUse, advice, cache_settings
-from rocwright.builder.units.launch import write_launchers
+from rocwright.builder.units.caches import advice
 from rocwright.builder.units.logs import find_ninja_logs, objects, read_ninja_log, read_units, start_units
 from rocwright.builder.units.report import (
     SUFFIX,
@@ -88,20 +88,28 @@ def run_family(
     if plan.rocm.origin == "unknown":
         raise UsageError("this plan was made without a ROCm", next_step="name the ROCm to build against")
     with held(work_dir, "state/lock", "state/running", note):
-        write_launchers(work_dir, cache=cache, cache_hip=cache_hip, caller=os.environ)
         start_units(work_dir / "units")
+        caching = Caching(plan, cache, work_dir, note)
+        caching.begin(work_dir, cache_hip=cache_hip)
+        plan = caching.plan
         run = _Run(
-            plan, interpreters, output_dir, work_dir, resume, note, editable_into, threads, cache, given
+            plan,
+            interpreters,
+            output_dir,
+            work_dir,
+            resume,
+            note,
+            editable_into,
+            threads,
+            cache,
+            given,
         )
-        settings = {name: value for each in plan.builds for name, value in cache_settings(each.env).items()}
-        counter = CacheCounter(cache, log=work_dir / "log" / "cache.log", env=settings)
-        counter.before()
         use: CacheUse | None = None
         try:
             for each in plan.builds:
                 run.build(each)
         finally:
-            use = counter.after()
+            use = caching.end()
             report = _report(run.begun, work_dir, use, run.uncompiled)
         return FamilyResult(tuple(run.wheels), tuple(run.resumed), run.prove() if proof else (), report)
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import re
 import shlex
-import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -18,6 +17,7 @@ from pathlib import Path
 import msgspec
 
 from rocwright.builder.decide.plan import CACHES
+from rocwright.builder.units.caches import find_cache
 from rocwright.errors import UsageError
 from rocwright.system.files import write_text
 from rocwright.system.limits import Memory
@@ -109,6 +109,8 @@ def _gb(size: int) -> str:
 
 HOST = ("CMAKE_C_COMPILER_LAUNCHER", "CMAKE_CXX_COMPILER_LAUNCHER")
 HIP = ("CMAKE_HIP_COMPILER_LAUNCHER", "HIP_CLANG_LAUNCHER")
+# Variables with which a cache tells results apart that it would take for the same.
+KEYS = {"ccache": "CCACHE_NAMESPACE", "sccache": "SCCACHE_C_CUSTOM_CACHE_BUSTER"}
 LINK = ("CMAKE_C_LINKER_LAUNCHER", "CMAKE_CXX_LINKER_LAUNCHER")
 # Tells the launchers, and whoever compares builds, for which targets device code is compiled.
 PART, PART_ROOT = "HIP_DEVICE_PART", "HIP_DEVICE_PART_ROOT"
@@ -134,12 +136,15 @@ def launcher_environment(
     platform: str = "linux",
     caller: Mapping[str, str] | None = None,
     roots: Sequence[Path] = (),
+    cache_settings: Mapping[str, str] | None = None,
+    exact: bool = False,
 ) -> dict[str, str]:
     """Variables that put launchers before the compilers of a build.
 
     `cache` is "", `ccache` or `sccache`; `cache_hip` lets it see device compilers too. `roots` are the source
-    trees: cached results are found again when all of them and `work_dir` have moved together. What `caller`
-    sets himself is left out, so that it stays.
+    trees: cached results are found again when all of them and `work_dir` have moved together, unless it
+    is to be `exact`. `cache_settings` say where it keeps them. What `caller` sets himself is left out, so
+    that it stays.
     """
     caller = caller or {}
     values: dict[str, str] = {}
@@ -154,7 +159,8 @@ def launcher_environment(
         if cache_hip and platform == "linux":
             values |= dict.fromkeys(HIP, cache)
     if cache:
-        values |= _cache_settings(cache, platform, [work_dir, *roots])
+        values |= _cache_settings(cache, platform, [] if exact else [work_dir, *roots])
+        values |= cache_settings or {}
     # Launchers of the caller's run behind ours (see `plan_launchers`); other settings of his win.
     ours = {*HOST, *HIP, *LINK} if "CMAKE_CXX_COMPILER_LAUNCHER" in values and not cache else set()
     return {name: value for name, value in values.items() if name in ours or name not in caller}
@@ -176,9 +182,11 @@ def _cache_settings(cache: str, platform: str, places: Sequence[Path]) -> dict[s
         return {"CMAKE_MSVC_DEBUG_INFORMATION_FORMAT": "Embedded"} if cache == "ccache" else {}
     base = _common_directory(places)
     if cache == "ccache":
-        return {"CCACHE_NOHASHDIR": "1"} | ({"CCACHE_BASEDIR": base} if base else {})
-    # An idle server ends after ten minutes, which one device unit can take; its counts were then lost.
-    return {"SCCACHE_IDLE_TIMEOUT": "0"} | ({"SCCACHE_BASEDIRS": base} if base else {})
+        return ({"CCACHE_NOHASHDIR": "1"} if places else {}) | ({"CCACHE_BASEDIR": base} if base else {})
+    # An idle server ends after ten minutes, which one device unit can take; its counts were then lost. One
+    # that died costs what is kept, not the build.
+    alive = {"SCCACHE_IDLE_TIMEOUT": "0", "SCCACHE_IGNORE_SERVER_IO_ERROR": "1"}
+    return alive | ({"SCCACHE_BASEDIRS": base} if base else {})
 
 
 def _common_directory(places: Sequence[Path]) -> str:
@@ -191,15 +199,24 @@ def _common_directory(places: Sequence[Path]) -> str:
 
 
 def plan_launchers(
-    *, cache: str = "", cache_hip: bool = True, caller: Mapping[str, str] | None = None
+    *,
+    cache: str = "",
+    cache_hip: bool = True,
+    caller: Mapping[str, str] | None = None,
+    keys: tuple[str, str] = ("", ""),
 ) -> tuple[Launcher, ...]:
-    """The programs that `launcher_environment` names; without a cache, the caller's launchers run in them."""
+    """The programs that `launcher_environment` names; without a cache, the caller's launchers run in them.
+
+    `keys` are what a result of a host compiler, and one of a device compiler, depends on besides what the
+    cache itself looks at.
+    """
     caller = caller or {}
     if cache:
+        host_key, hip_key = ({KEYS[cache]: key} if key else {} for key in keys)
         # A compiler from a wheel has the time of its installation: only its content says what it is.
-        extra = {"CCACHE_COMPILERCHECK": "content"} if cache == "ccache" else {}
+        extra = hip_key | ({"CCACHE_COMPILERCHECK": "content"} if cache == "ccache" else {})
         hip = Launcher("record-hip", "hip", (cache,), extra) if cache_hip else Launcher("record-hip", "hip")
-        return Launcher("record-host", "host", (cache,)), hip, Launcher("record-link", "link")
+        return Launcher("record-host", "host", (cache,), host_key), hip, Launcher("record-link", "link")
     host = _words(caller.get(HOST[1]) or caller.get(HOST[0], ""))
     hip_words = _words(caller.get(HIP[0], "")) or tuple(shlex.split(caller.get(HIP[1], "")))
     return (
@@ -220,16 +237,17 @@ def write_launchers(
     cache: str = "",
     cache_hip: bool = True,
     caller: Mapping[str, str] | None = None,
+    keys: tuple[str, str] = ("", ""),
 ) -> None:
     """Write WORK/bin/record-host, record-hip and record-link; records go to WORK/units.
 
     A cache that is not on PATH is run by name all the same: it may be there later, and a launcher that finds
     none runs the compiler alone.
     """
-    for launcher in plan_launchers(cache=cache, cache_hip=cache_hip, caller=caller):
+    for launcher in plan_launchers(cache=cache, cache_hip=cache_hip, caller=caller, keys=keys):
         behind = launcher.behind
         if behind and behind[0] in CACHES:
-            behind = (shutil.which(behind[0]) or behind[0], *behind[1:])
+            behind = (find_cache(behind[0]), *behind[1:])
         text = _program(msgspec.structs.replace(launcher, behind=behind), work_dir / "units")
         target = work_dir / "bin" / launcher.name
         _write_program(target, text)

@@ -18,6 +18,8 @@ _signal = __import__("_signal")
 
 SOURCES = (".c", ".cc", ".cpp", ".cxx", ".cu", ".hip", ".s", ".S", ".m", ".mm")
 OFFLOAD = ("--offload-arch=", "--cuda-gpu-arch=", "--amdgpu-target=")
+# The exit code of sccache's own errors; compilers end with 1 for those of sources.
+SCCACHE_FAILED = 2
 # A line is written by one `write`; far above what one file system call takes at once.
 MOST_BYTES = 60_000
 
@@ -48,7 +50,7 @@ else:
             argv = _for_part(argv, env["HIP_DEVICE_PART"].split(";"), env.get("HIP_DEVICE_PART_ROOT", ""))
         if env.get("ROCWRIGHT_UNIT_RUNNING"):
             # Below another launcher, as where a build puts one before a driver that has one itself.
-            return _call(argv, cache, env)[0]
+            return _through(argv, cache, env)[0]
         source, output, kind = _look(argv, kind)
         notes = f"{directory}/.notes-{posix.getpid()}-{time.time_ns()}"
         for name, value in extra.items():
@@ -63,7 +65,7 @@ else:
             env |= {"CC_PRINT_OPTIONS": "1", "CC_PRINT_OPTIONS_FILE": notes + ".options"}
             env |= {"CC_PRINT_PROC_STAT": "1", "CC_PRINT_PROC_STAT_FILE": notes + ".seconds"}
         at, began = time.time(), time.monotonic()
-        status, used = _call(argv, cache, env)
+        status, used = _through(argv, cache, env)
         wall = time.monotonic() - began
         try:
             fields = {
@@ -124,6 +126,15 @@ else:
                 _signal.signal(number, _signal.SIG_DFL)
             posix.kill(posix.getpid(), number)
         return posix.WEXITSTATUS(status), used
+
+    def _through(
+        argv: list[str], cache: list[str], env: dict[str, str]
+    ) -> tuple[int, resource.struct_rusage]:
+        """Without sccache where that failed itself: its server died, and its storage lets none start."""
+        status, used = _call(argv, cache, env)
+        if status == SCCACHE_FAILED and cache and cache[0].rpartition("/")[2] == "sccache":
+            return _call(argv, [], env)
+        return status, used
 
     def _name_device_libraries(env: dict[str, str]) -> None:
         """ccache does not know that clang links these into the device code."""

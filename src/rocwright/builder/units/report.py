@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from rocwright.builder.units.caches import CacheUse
+from rocwright.builder.decide.plan import CacheUse
 from rocwright.builder.units.logs import UnitRecord, read_ninja_log
 from rocwright.system.files import write_text
 

@@ -12,7 +12,7 @@ from cyclopts import Parameter
 from rocwright.cli.options import OptionalCount, Text, Words
 from rocwright.data.overlay import Overlay, read_overlay
 from rocwright.errors import UsageError
-from rocwright.model.plan import Choice, Plan
+from rocwright.model.plan import Choice, Grouping, Plan
 from rocwright.pipeline.define.inputs import (
     Known,
     choose_rocm,
@@ -85,10 +85,13 @@ class PlanOptions:
     """Branches or tags of PyTorch: release/2.12 nightly."""
 
     families: Words = ()
-    """GPU families or targets, separated by spaces, commas or semicolons; each is built on its own."""
+    """GPU families or targets, separated by spaces, commas or semicolons."""
 
     group: Text = ""
     """Build the families together, under this name."""
+
+    grouping: Grouping | None = None
+    """Build all families of a platform together (multi-arch), or each on its own (default: the profile's)."""
 
     test_families: Annotated[str | None, Parameter(env_var="ROCWRIGHT_TEST_FAMILIES")] = None
     """The families that are tested: auto (all), none, or names (default: $ROCWRIGHT_TEST_FAMILIES, else
@@ -142,6 +145,7 @@ class PlanOptions:
             refs=words(self.pytorch_git_refs),
             families=words(self.families),
             group=self.group,
+            grouping=self.grouping,
             tested=None if self.test_families is None else families_to_test(self.test_families),
             projects=words(self.projects),
             sources=self.sources or sources_of(os.environ),

@@ -141,6 +141,8 @@ def show_plan(plan: Plan, channels: Channels) -> None:
     ]
     title = f"Run {plan.run_id} of the profile {plan.profile}: {_count(len(plan.cells), 'step')}"
     title += f" in {_count(len(plan.jobs), 'job')}"
+    if builds := sum(cell.kind == "build-torch" for cell in plan.cells):
+        title += f", {_count(builds, 'build')} of torch"
     head = ("job", "platform", "jobs", "steps", "what it does, in order", "after")
     console.table(title, head, rows, right=(2, 3))
     for note in plan.notes:
@@ -213,6 +215,8 @@ def _show(run: RunState) -> None:
     counted = ", ".join(f"{count:,} {state}" for state, count in run.counts.items())
     chain = f"; the longest chain took {clock(run.path_s)}" if run.critical_path else ""
     console.out(f"{run.profile}: {counted}{chain}")
+    if run.caches.line:
+        console.out(f"compiler cache: {run.caches.line}", hang=2)
     if run.sources == "miniature":
         console.out(MINIATURE)
     for gate in run.gates:

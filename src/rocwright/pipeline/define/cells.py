@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
 from itertools import product
 from operator import attrgetter
@@ -24,25 +25,36 @@ _PLACE = attrgetter("job", *AXES)
 
 @dataclass(frozen=True)
 class Row:
-    """One build: a place on all axes but those of single parts and families."""
+    """One build: a place on all axes but those of single parts and families.
+
+    `here` is the group as this branch has it, where that is not all of it.
+    """
 
     platform: str
     python: str
     ref: str
     group: Group
     parts: tuple[str, ...] = ("",)
+    here: Group | None = None
 
-    def places(self, axes: Sequence[Axis]) -> Iterator[tuple[str, ...]]:
-        """Values by `axes`, once for each part and family where the kind has these axes."""
-        each: Mapping[str, Sequence[str]] = {
+    def group_of(self, axes: Sequence[Axis]) -> Group:
+        """What of the group a kind with these axes is about: all of it, unless it is of one branch."""
+        return (self.here or self.group) if "ref" in axes else self.group
+
+    @cached_property
+    def _values(self) -> Mapping[str, Sequence[str]]:
+        return {
             "platform": (self.platform,),
             "python": (self.python,),
             "ref": (self.ref,),
             "group": (self.group.name,),
             "part": self.parts,
-            "family": self.group.families,
         }
-        return product(*(each[axis] for axis in axes))
+
+    def places(self, axes: Sequence[Axis]) -> Iterator[tuple[str, ...]]:
+        """Values by `axes`, once for each part and family where the kind has these axes."""
+        values = self._values
+        return product(*(self.group_of(axes).families if axis == "family" else values[axis] for axis in axes))
 
 
 # Settings of a cell by its kind and its row: what decides its result besides what it needs.

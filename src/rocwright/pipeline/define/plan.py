@@ -115,9 +115,11 @@ def chosen(plan: Plan, globs: Sequence[str]) -> Plan:
 
 
 def _rows(platform: str, group: Group, asked: RunMatrix) -> list[Row]:
-    parts = _parts(group, asked.device_groups)
-    pairs = product(asked.pythons, asked.refs[platform, group.name])
-    return [Row(platform, python, ref, group, parts) for python, ref in pairs]
+    pairs = product(asked.pythons, asked.refs[platform, group.name].items())
+    return [
+        Row(platform, python, ref, group, _parts(here, asked.device_groups), here)
+        for python, (ref, here) in pairs
+    ]
 
 
 def _kinds(platform: str, asked: RunMatrix, profile: Profile) -> tuple[Kind, ...]:
@@ -149,7 +151,7 @@ def _settings(kind: Kind, row: Row, profile: Profile, choice: Choice, asked: Run
     """What decides a cell's result: nothing of the profile, but for what goes to its run or a channel."""
     found: dict[str, str] = {}
     if "group" in kind.axes:
-        found["targets"] = " ".join(row.group.targets)
+        found["targets"] = " ".join(row.group_of(kind.axes).targets)
     if kind.name in ("rocm-artifacts", "rocm-packages"):
         found["rocm"] = asked.rocm.words
     if kind.name == "lock-sources":

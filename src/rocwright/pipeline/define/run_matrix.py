@@ -14,6 +14,7 @@ from rocwright.model.gpu import expand
 from rocwright.model.plan import PYTHON, Choice, Group, Profile, Rocm, Sources, TestLevel, Tier
 from rocwright.model.platforms import PLATFORMS
 from rocwright.pipeline.define.inputs import Known, Projects, default_rocm, require_run_id
+from rocwright.store.layout import MULTI_ARCH
 
 # What a branch is called by, everywhere it is written: no option of git, no path out of a folder.
 _REF = re.compile(r"(?!.*\.\.)(?!.*//)[A-Za-z0-9_][A-Za-z0-9._/+#@-]*[A-Za-z0-9_+#@]|[A-Za-z0-9_]")
@@ -23,13 +24,16 @@ _PART = re.compile(r"(?!.*\.\.)[A-Za-z0-9][A-Za-z0-9._-]*")
 
 @dataclass(frozen=True)
 class RunMatrix:
-    """The matrix of a run: groups and projects by platform, branches by platform and group."""
+    """The matrix of a run: groups and projects by platform, branches by platform and group.
+
+    For each branch the group is as it is built there: without families that PyTorch does not support in it.
+    """
 
     sources: Sources
     tier: Tier
     groups: Mapping[str, tuple[Group, ...]]
     pythons: tuple[str, ...]
-    refs: Mapping[tuple[str, str], tuple[str, ...]]
+    refs: Mapping[tuple[str, str], Mapping[str, Group]]
     projects: Mapping[str, Projects]
     rocm: Rocm
     split: bool
@@ -71,6 +75,12 @@ def resolve(profile: Profile, choice: Choice, known: Known) -> RunMatrix:
         platform: tuple(_tested(group, choice, notes) for group in held if refs[platform, group.name])
         for platform, held in groups.items()
     }
+    tested = {
+        place: {ref: _tested(group, choice, []) for ref, group in held.items()}
+        for place, held in refs.items()
+    }
+    if profile.promote and choice.build_pytorch and not mini:
+        notes += [_held_back(group, profile, known) for held in groups.values() for group in held]
     if not any(left.values()):
         raise UsageError("nothing is left to build: " + "; ".join(notes), next_step="name others")
     return RunMatrix(
@@ -78,14 +88,14 @@ def resolve(profile: Profile, choice: Choice, known: Known) -> RunMatrix:
         tier=choice.tier or profile.tier,
         groups=left,
         pythons=choice.pythons or ((known.python,) if mini else profile.pythons),
-        refs=refs,
+        refs=tested,
         projects={platform: _projects(platform, choice, profile, known, mini, notes) for platform in groups},
         rocm=rocm,
         split=profile.split if choice.split is None else choice.split,
         device_groups=profile.device_groups if choice.device_groups is None else choice.device_groups,
         build_pytorch=choice.build_pytorch,
         test_level=level,
-        notes=tuple(dict.fromkeys(notes)),
+        notes=tuple(filter(None, dict.fromkeys(notes))),
     )
 
 
@@ -175,18 +185,57 @@ def _groups(
         notes += [f"{name} is left out on {platform}: it is not built there" for name in out]
         if not here:
             notes.append(f"{platform} is left out: none of the families is built there")
-        elif choice.group:
-            found[platform] = (Group(choice.group, expand(here, known.families), tuple(here), platform),)
         else:
             found[platform] = tuple(
-                Group(name, expand([name], known.families), (name,), platform) for name in here
+                Group(name, expand(held, known.families), held, platform)
+                for name, held in grouped(here, profile, choice).items()
             )
     if not found:
         raise UsageError(
             "none of the families is built on any of the platforms",
             next_step=f"families: {' '.join(known.runners.tier_families('linux', 'nightly'))}",
         )
+    _require_index_for_all(found, choice, rocm)
     return found
+
+
+def grouped(families: Sequence[str], profile: Profile, choice: Choice) -> dict[str, tuple[str, ...]]:
+    """What is built together, by the name of the group: of one family alone its own name."""
+    if choice.group:
+        return {choice.group: tuple(families)}
+    if (choice.grouping or profile.grouping) == "multi-arch" and len(families) > 1:
+        return {MULTI_ARCH: tuple(families)}
+    return {name: (name,) for name in families}
+
+
+def _require_index_for_all(groups: Mapping[str, Sequence[Group]], choice: Choice, rocm: Rocm) -> None:
+    """An index with a folder for each family has no ROCm that a group of several can be built against."""
+    for group in (one for held in groups.values() for one in held if rocm.by_family):
+        if len(group.families) > 1:
+            raise UsageError(
+                f"{rocm.at} has its packages in a folder for each family, and the group {group.name} on "
+                f"{group.platform} has {len(group.families)}",
+                next_step=f"name an index for all GPUs (--rocm index:…), or {_each_alone(choice)}",
+            )
+
+
+def _held_back(group: Group, profile: Profile, known: Known) -> str:
+    """Of several families that are published as one: those whose tests it waits for, and nobody can do."""
+    rows = {name: known.runners.on(name, group.platform) for name in group.families}
+    waited = [name for name, row in rows.items() if row is None or not (row.pools or row.bypass)]
+    if len(rows) == 1 or not waited:
+        return ""
+    return (
+        f"{group.name} on {group.platform} goes to {profile.promote} as one, and no runner tests "
+        f"{' '.join(waited)}: the gate stays closed unless their rows of the table families get a bypass, or "
+        "each family is built on its own (--grouping family)"
+    )
+
+
+def _each_alone(choice: Choice) -> str:
+    if choice.group:
+        return "leave out --group"
+    return 'build each family on its own: --grouping family, or grouping = "family" in the profile'
 
 
 def _platforms(profile: Profile, choice: Choice, rocm: Rocm, mini: bool, notes: list[str]) -> tuple[str, ...]:
@@ -242,21 +291,30 @@ def _refs(
     known: Known,
     mini: bool,
     notes: list[str],
-) -> tuple[str, ...]:
+) -> dict[str, Group]:
+    """The branches that the group is built for, each with what it has there."""
     if mini:
-        return choice.refs or (known.ref,)
+        return dict.fromkeys(choice.refs or (known.ref,), group)
     refs = choice.refs or profile.refs_on(platform)
     if not choice.build_pytorch:
-        return refs
-    there = tuple(
-        ref
-        for ref in refs
-        if not any(known.runners.unsupported(name, platform, ref) for name in group.families)
-    )
-    if there != refs:
-        out = " ".join(ref for ref in refs if ref not in there)
-        notes.append(f"{group.name} on {platform} is left out of {out}: PyTorch does not support it there")
-    return there
+        return dict.fromkeys(refs, group)
+    out = {
+        name: [ref for ref in refs if known.runners.unsupported(name, platform, ref)]
+        for name in group.families
+    }
+    notes += [
+        f"{name} on {platform} is left out of {' '.join(left)}: PyTorch does not support it there"
+        for name, left in out.items()
+        if left
+    ]
+    held = {ref: tuple(name for name in group.families if ref not in out[name]) for ref in refs}
+    return {ref: _only(group, names, known) for ref, names in held.items() if names}
+
+
+def _only(group: Group, families: tuple[str, ...], known: Known) -> Group:
+    if families == group.families:
+        return group
+    return msgspec.structs.replace(group, targets=expand(families, known.families), families=families)
 
 
 def _projects(

@@ -10,6 +10,7 @@ import msgspec
 from rocwright.errors import UsageError
 from rocwright.model.plan import Choice, Profile, Rocm, TestLevel, Tier
 from rocwright.model.runners import Runners
+from rocwright.pipeline.define.run_matrix import grouped
 from rocwright.pipeline.setup.event import Event, Started, Triggers, started
 from rocwright.pipeline.setup.families import on_platform
 from rocwright.pipeline.setup.wish import Wish, above, read_inputs, read_labels
@@ -83,10 +84,15 @@ def choose(event: Event, profile: Profile, base: Choice, tables: Tables, reusabl
     if not platforms:
         return _nothing(base, change, wish, said, "the inputs ask for no family on any platform")
     families = wish.families if mini else _families(platforms, tier, profile, base, wish, tables, said)
-    groups = {
-        platform: families.get(platform)
-        or ((tables.miniature,) if mini else _usual(platform, tier, profile, base, tables))
+    built = {
+        platform: families.get(platform) or _usual(platform, tier, profile, base, tables)
         for platform in platforms
+    }
+    groups = {
+        platform: (tables.miniature,)
+        if mini and not families.get(platform)
+        else tuple(grouped(names, profile, base))
+        for platform, names in built.items()
     }
     rocm = _rocm(change, wish, base, groups, reusable, tables, mini, said)
     build = base.build_pytorch if wish.build_pytorch is None else wish.build_pytorch
@@ -158,8 +164,6 @@ def _platforms(platforms: Sequence[str], wish: Wish, mini: bool, said: _Said) ->
 def _usual(
     platform: str, tier: Tier | None, profile: Profile, base: Choice, tables: Tables
 ) -> tuple[str, ...]:
-    if base.group:
-        return (base.group,)
     return on_platform(base.families, platform, tables.runners) or tables.runners.tier_families(
         platform, tier or profile.tier
     )

@@ -173,6 +173,7 @@ def options_of(cell: Cell, plan: Plan, machine: Machine) -> RunOptions:
         rocm_version=None if rocm.taken else rocm.version or None,
         publication=plan.publication,
         channel=cell.settings.get("channel", ""),
+        profile=plan.profile,
         objects=machine.store,
         overlay=machine.overlay,
     )

@@ -11,29 +11,36 @@ from rocwright.engine.graph import Inputs, Note, Step
 from rocwright.model.plan import Cell, Plan
 from rocwright.pipeline.options import RunOptions
 from rocwright.pipeline.records import ENDED, NeedEnd, Record, run_records
-from rocwright.pipeline.tell.results import failed_tests
+from rocwright.pipeline.tell.results import caches_of, failed_tests
 
 
 class RunSummary(msgspec.Struct, frozen=True):
     """How a run ended; `good` when nothing failed, is missing, or was left out because something else failed.
 
     `cells` are those that nothing waits for and those that did not end well, by id; `counts` is over all.
+    `caches` is what compiler caches did, for people.
     """
 
     good: bool
     cells: dict[str, NeedEnd]
     counts: dict[str, int] = {}
+    caches: str = ""
 
 
 def summary_step(options: RunOptions, plan: Plan) -> Step:
     """`summary`: reads every record of the run, whatever became of it; changes nothing and never fails."""
 
     @cache
+    def records() -> dict[str, Record]:
+        return run_records(options.store, plan.run_id)
+
+    @cache
     def ends() -> dict[str, NeedEnd]:
-        return ends_of(plan, run_records(options.store, plan.run_id))
+        return ends_of(plan, records())
 
     def act(inputs: Inputs, note: Note) -> RunSummary:
-        return summarized(plan, ends())
+        told = caches_of(record for id_, record in records().items() if id_ in ends())
+        return msgspec.structs.replace(summarized(plan, ends()), caches=told.line)
 
     return Step(
         id="summary",
@@ -83,4 +90,5 @@ def summarized(plan: Plan, ends: Mapping[str, NeedEnd]) -> RunSummary:
 
 
 def _summary(value: RunSummary) -> str:
-    return ", ".join(f"{count} {state}" for state, count in sorted(value.counts.items())) or "nothing to tell"
+    told = ", ".join(f"{count} {state}" for state, count in sorted(value.counts.items())) or "nothing to tell"
+    return f"{told}; compiler cache: {value.caches}" if value.caches else told

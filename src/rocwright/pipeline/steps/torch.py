@@ -19,6 +19,7 @@ from rocwright.builder.run.isolation import outcome_environment
 from rocwright.engine.graph import Inputs, Note, Step
 from rocwright.model.project import TORCH
 from rocwright.pipeline.options import RunOptions
+from rocwright.pipeline.steps.compilers import CompilerCache, compiler_cache
 from rocwright.pipeline.steps.publish import UploadedRun
 from rocwright.pipeline.steps.sources import SourceTree, own_facts
 from rocwright.pipeline.steps.wheels import built_wheels, wheel_paths
@@ -111,7 +112,18 @@ def build_step(options: RunOptions, project: str, needs: tuple[str, ...]) -> Ste
             SourceLock(SCHEMA, options.platform, (tree.locked,)), {project: Path(tree.directory)}
         )
         _remove_older(workspace.torch_wheels, project)
-        order = Order(
+        with compiler_cache(options, note) as cache:
+            result = build_family(
+                order(inputs, tree, cache),
+                load_recipes(options.overlay),
+                note=note,
+                rocm=inputs.get("build-env", Rocm),
+            )
+        use = result.report.cache if result.report else None
+        return msgspec.structs.replace(result.wheels[-1], cache=use)
+
+    def order(inputs: Inputs, tree: SourceTree, cache: CompilerCache) -> Order:
+        return Order(
             place=RocmPlace("environment", str(workspace.environment("build"))),
             wanted=BuildRequest(
                 sources={project: tree.directory},
@@ -121,6 +133,9 @@ def build_step(options: RunOptions, project: str, needs: tuple[str, ...]) -> Ste
                 build={project: True},
                 jobs=options.jobs,
                 part=part,
+                cache=cache.kind,
+                cache_settings=cache.settings,
+                exact_cache=True,
             ),
             output_dir=str(workspace.torch_wheels),
             work_dir=str(workspace.root),
@@ -134,10 +149,6 @@ def build_step(options: RunOptions, project: str, needs: tuple[str, ...]) -> Ste
             # The set is installed and imported as a whole by later steps, also on other machines.
             proof=False,
         )
-        result = build_family(
-            order, load_recipes(options.overlay), note=note, rocm=inputs.get("build-env", Rocm)
-        )
-        return result.wheels[-1]
 
     return Step(
         id=f"build-{project}",
@@ -155,8 +166,13 @@ def build_step(options: RunOptions, project: str, needs: tuple[str, ...]) -> Ste
             | own_facts(options, "recipes")
         ),
         outputs=wheel_paths,
-        summary=lambda value: f"{Path(value.path).name}, {human_bytes(value.size)}, {value.cpu_s:.1f} CPU s",
+        summary=_summary,
     )
+
+
+def _summary(wheel: BuiltWheel) -> str:
+    made = f"{Path(wheel.path).name}, {human_bytes(wheel.size)}, {wheel.cpu_s:.1f} CPU s"
+    return f"{made}; {wheel.cache.line}" if wheel.cache else made
 
 
 def _remove_older(directory: Path, project: str) -> None:

@@ -86,6 +86,7 @@ def _about(plan: Plan, run: RunState) -> list[tuple[str, str]]:
         ("PyTorch", axis("ref")),
         ("Families", axis("family")),
         ("Publishing", run.publishing),
+        ("Compiler cache", run.caches.line),
     ]
 
 

@@ -5,7 +5,8 @@ Whatever else a step says is not looked at. Pure.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from typing import TypeVar
 
 import msgspec
@@ -16,6 +17,7 @@ from rocwright.pipeline.records import Record
 
 V = TypeVar("V", bound=msgspec.Struct)
 _TESTS = "test-"
+_BUILDS = "build-"
 _FEW = 3
 _BAD = ("failed", "blocked", "missing")
 _UPLOADS = {"upload-rocm": "rocm", "upload-pytorch": "pytorch"}
@@ -42,11 +44,23 @@ class Uploaded(msgspec.Struct, frozen=True):
     rocm: str = ""
 
 
+class Cached(msgspec.Struct, frozen=True):
+    """What a compiler cache (empty: none) did while a wheel was built; `note` says what was in its way."""
+
+    cache: str = ""
+    hits: int = 0
+    misses: int = 0
+    uncached: int = 0
+    errors: int = 0
+    note: str = ""
+
+
 class Wheel(msgspec.Struct, frozen=True):
     """A built wheel."""
 
     project: str = ""
     version: str = ""
+    cache: Cached | None = None
 
 
 class Checks(msgspec.Struct, frozen=True):
@@ -143,6 +157,27 @@ class Ends(msgspec.Struct, frozen=True):
     good: bool = True
     cells: dict[str, End] = {}
     counts: dict[str, int] = {}
+    caches: str = ""
+
+
+class Caches(msgspec.Struct, frozen=True):
+    """What compiler caches did in all `builds` of a run; `without` say why some had none."""
+
+    hits: int = 0
+    misses: int = 0
+    uncached: int = 0
+    errors: int = 0
+    builds: int = 0
+    without: tuple[str, ...] = ()
+
+    @property
+    def line(self) -> str:
+        """For people; empty where nothing was built."""
+        if not self.builds:
+            return ""
+        counts = f"{self.hits:,} found, {self.misses:,} compiled, {self.uncached:,} not kept"
+        counts += f", {self.errors:,} errors" if self.errors else ""
+        return "; ".join((counts if self.hits or self.misses or not self.without else "none", *self.without))
 
 
 class _Judged(msgspec.Struct, frozen=True):
@@ -155,6 +190,30 @@ def read(record: Record, type_: type[V]) -> V:
         return msgspec.json.decode(record.value, type=type_)
     except msgspec.DecodeError:
         return type_()
+
+
+def caches_of(records: Iterable[Record]) -> Caches:
+    """The figures of every build added up; a build that was reused compiled nothing in this run."""
+    wheels = [
+        read(record, Wheel).cache or Cached()
+        for record in records
+        if record.state == "done" and record.cell.startswith(_BUILDS)
+    ]
+    used = [one for one in wheels if one.cache]
+    notes = Counter(f"{one.cache} {one.note}" for one in used if one.note)
+    notes["no compiler cache"] += len(wheels) - len(used)
+    return Caches(
+        hits=sum(one.hits for one in used),
+        misses=sum(one.misses for one in used),
+        uncached=sum(one.uncached for one in used),
+        errors=sum(one.errors for one in used),
+        builds=len(wheels),
+        without=tuple(
+            f"{note} ({count:,} build{'' if count == 1 else 's'})"
+            for note, count in notes.most_common(_FEW)
+            if count
+        ),
+    )
 
 
 def gate_of(record: Record) -> Gate:

@@ -12,7 +12,7 @@ import msgspec
 
 from rocwright.model.plan import Cell, Plan
 from rocwright.pipeline.records import WORK, Record, read_plan, run_prefix, run_records
-from rocwright.pipeline.tell.results import Gate, failed_tests, gate_of, outputs_of
+from rocwright.pipeline.tell.results import Caches, Gate, caches_of, failed_tests, gate_of, outputs_of
 from rocwright.store.lease import LEASES, PACE
 from rocwright.store.objects.protocol import ObjectStore
 
@@ -54,7 +54,10 @@ class GateState(msgspec.Struct, frozen=True):
 
 
 class RunState(msgspec.Struct, frozen=True):
-    """A whole run: counts by state, seconds of all machines, the chain of cells that took longest."""
+    """A whole run: counts by state, seconds of all machines, the chain of cells that took longest.
+
+    `caches` is what compilers were saved.
+    """
 
     profile: str
     run_id: str
@@ -68,6 +71,7 @@ class RunState(msgspec.Struct, frozen=True):
     gates: tuple[GateState, ...]
     cells: tuple[CellState, ...]
     notes: tuple[str, ...] = ()
+    caches: Caches = Caches()
 
     @property
     def state(self) -> State:
@@ -132,6 +136,7 @@ def run_state(plan: Plan, records: Mapping[str, Record], running: Collection[str
         gates=tuple(GateState(cell.id, gate_of(records[cell.id])) for cell in gates),
         cells=tuple(cells.values()),
         notes=plan.notes,
+        caches=caches_of(record for id_, record in records.items() if id_ in cells),
     )
 
 

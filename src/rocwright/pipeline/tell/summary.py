@@ -199,6 +199,7 @@ def _ends(cell: Cell, record: Record, plan: Plan) -> list[str]:
     mini += [f"{counts}.", ""] if counts else []
     if not plan.publication.channels:
         mini += [f"Publishing: {text(publishing(plan))}.", ""]
+    mini += [f"Compiler cache: {text(ends.caches)}.", ""] if ends.caches else []
     return [f"## {head}", "", *mini, *table(("", "Step", "Result"), rows)]
 
 

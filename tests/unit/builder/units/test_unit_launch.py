@@ -20,6 +20,9 @@ RECORDED = {
     "CMAKE_CXX_LINKER_LAUNCHER": LINK,
 }
 
+# The server of a slow build does not end, and if it does the build goes on.
+ALIVE = {"SCCACHE_IDLE_TIMEOUT": "0", "SCCACHE_IGNORE_SERVER_IO_ERROR": "1"}
+
 
 def test_recorded_without_a_cache():
     assert launcher_environment(WORK) == RECORDED
@@ -29,12 +32,22 @@ def test_recorded_without_a_cache():
     ("cache", "settings"),
     [
         ("ccache", {"CCACHE_NOHASHDIR": "1", "CCACHE_BASEDIR": "/home/u/w"}),
-        ("sccache", {"SCCACHE_IDLE_TIMEOUT": "0", "SCCACHE_BASEDIRS": "/home/u/w"}),
+        ("sccache", {**ALIVE, "SCCACHE_BASEDIRS": "/home/u/w"}),
     ],
 )
 def test_keys_of_a_cache_are_free_of_the_places_of_work_and_sources(cache, settings):
     roots = [Path("/home/u/w/src/pytorch"), Path("/home/u/w/src/triton")]
     assert launcher_environment(WORK, cache=cache, roots=roots) == RECORDED | settings
+
+
+@pytest.mark.parametrize(("cache", "settings"), [("ccache", {}), ("sccache", ALIVE)])
+def test_an_exact_cache_gives_nothing_of_another_place(cache, settings):
+    """Whose name may stand in an object: messages of assertions have the path of their source."""
+    place = {f"{cache.upper()}_DIR": "/kept"}
+    values = launcher_environment(
+        WORK, cache=cache, roots=[Path("/home/u/w/src/pytorch")], cache_settings=place, exact=True
+    )
+    assert values == RECORDED | settings | place
 
 
 def test_places_with_only_the_root_in_common_are_no_base():
@@ -46,7 +59,7 @@ def test_places_with_only_the_root_in_common_are_no_base():
 def test_without_records_the_cache_is_the_launcher():
     host = {"CMAKE_C_COMPILER_LAUNCHER": "sccache", "CMAKE_CXX_COMPILER_LAUNCHER": "sccache"}
     device = {"CMAKE_HIP_COMPILER_LAUNCHER": "sccache", "HIP_CLANG_LAUNCHER": "sccache"}
-    settings = {"SCCACHE_IDLE_TIMEOUT": "0", "SCCACHE_BASEDIRS": "/home/u/w"}
+    settings = {**ALIVE, "SCCACHE_BASEDIRS": "/home/u/w"}
     assert launcher_environment(WORK, cache="sccache", record=False) == host | device | settings
     assert launcher_environment(WORK, cache="sccache", record=False, cache_hip=False) == host | settings
     assert launcher_environment(WORK, record=False) == {}
@@ -96,6 +109,18 @@ def test_without_a_cache_of_ours_the_callers_launchers_run_behind_the_recorder()
 def test_the_device_compiler_is_left_alone_on_request():
     host, hip, link = plan_launchers(cache="sccache", cache_hip=False)
     assert (host.behind, hip.behind, link.behind) == (("sccache",), (), ())
+
+
+def test_results_of_host_and_device_compilers_have_keys_of_their_own():
+    host, hip, link = plan_launchers(cache="sccache", keys=("h", "d"))
+    assert (host.extra, hip.extra, link.extra) == (
+        {"SCCACHE_C_CUSTOM_CACHE_BUSTER": "h"},
+        {"SCCACHE_C_CUSTOM_CACHE_BUSTER": "d"},
+        {},
+    )
+    host, hip, _ = plan_launchers(cache="ccache", keys=("h", "d"))
+    assert host.extra == {"CCACHE_NAMESPACE": "h"}
+    assert hip.extra == {"CCACHE_NAMESPACE": "d", "CCACHE_COMPILERCHECK": "content"}
 
 
 def test_launchers_that_run_already_are_not_written_again(tmp_path):

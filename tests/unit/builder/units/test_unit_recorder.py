@@ -230,6 +230,16 @@ def test_without_the_cache_the_compiler_runs_alone(bench, monkeypatch):
     assert (done.returncode, done.stdout) == (0, "compiled\n")
 
 
+@pytest.mark.parametrize(("code", "ran"), [(2, "compiled\n"), (1, "")])
+def test_where_the_cache_itself_failed_the_compiler_runs_alone(bench, monkeypatch, code, ran):
+    """sccache ends with 2 where its server died and none can be started; a compiler's own errors are 1."""
+    monkeypatch.setenv("PATH", f"{bench.programs}{os.pathsep}{os.environ['PATH']}")
+    bench.program("sccache", f"exit {code}")
+    bench.launchers("sccache")
+    done = bench.run("record-host", bench.program("cc", "echo compiled"), "-c", "x.c", "-o", "x.o")
+    assert (done.returncode, done.stdout) == (0 if ran else code, ran)
+
+
 def test_a_callers_own_launcher_runs_behind_the_recorder(bench):
     mine = bench.program("my cache", 'echo "mine $1"; shift; exec "$@"')
     bench.launchers(caller={"CMAKE_CXX_COMPILER_LAUNCHER": f"{mine};--fast"})

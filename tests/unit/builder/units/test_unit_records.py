@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rocwright.builder.units.caches import CacheUse
+from rocwright.builder.decide.plan import CacheUse
 from rocwright.builder.units.logs import (
     NinjaStep,
     UnitRecord,

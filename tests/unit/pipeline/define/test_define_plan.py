@@ -42,6 +42,75 @@ def test_families_in_one_group_are_built_once_and_tested_each() -> None:
     assert {need for need in gate.needs if need.startswith("test-pytorch")} == set(ids(plan, "test-pytorch"))
 
 
+ALL = msgspec.structs.replace(PROFILE, tier="nightly", grouping="multi-arch", refs=("release/2.9", "main"))
+
+
+def test_a_profile_builds_all_families_of_a_platform_together() -> None:
+    plan = plan_of(profile=ALL)
+    assert [(group.name, group.platform) for group in plan.groups] == [("multi-arch", "linux")]
+    assert ids(plan, "build-torch") == [
+        "build-torch/linux/cp312/release-2.9/multi-arch",
+        "build-torch/linux/cp312/main/multi-arch",
+    ]
+    # ROCm once for all of it, and tests for each family.
+    (rocm,) = (cell for cell in plan.cells if cell.kind == "rocm-packages")
+    assert rocm.settings["targets"] == "gfx900 gfx906 gfx90a gfx942"
+    assert [cell.family for cell in plan.cells if cell.kind == "test-rocm"] == [
+        "one-all",
+        "two-all",
+        "old-all",
+    ]
+    each = msgspec.structs.replace(ALL, grouping="family")
+    assert plan_of(profile=each) == plan_of(Choice("mine", "7", grouping="family"), ALL)
+    assert [group.name for group in plan_of(profile=each).groups] == ["one-all", "two-all", "old-all"]
+    one = plan_of(Choice("mine", "7", families=("two-all",)), ALL)
+    assert [group.name for group in one.groups] == ["two-all"]
+
+
+def test_a_branch_leaves_out_only_the_families_that_it_does_not_support() -> None:
+    """Not the whole build of all the others."""
+    plan = plan_of(profile=ALL)
+    there = {cell.ref: cell.settings["targets"] for cell in plan.cells if cell.kind == "build-torch"}
+    assert there == {"release/2.9": "gfx906 gfx90a gfx942", "main": "gfx900 gfx906 gfx90a gfx942"}
+    tests = [cell for cell in plan.cells if cell.kind == "test-pytorch"]
+    assert [cell.family for cell in tests if cell.ref == "release/2.9"] == ["one-all", "two-all"]
+    assert [cell.family for cell in tests if cell.ref == "main"] == ["one-all", "two-all", "old-all"]
+    gate = plan.cell("gate/linux/cp312/release-2.9/multi-arch")
+    assert not [need for need in gate.needs if "old-all" in need]
+    assert "old-all on linux is left out of release/2.9: PyTorch does not support it there" in plan.notes
+    # A family that is not tested is built all the same.
+    untested = plan_of(Choice("mine", "7", tested=("one-all",)), ALL)
+    assert {
+        cell.ref: cell.settings["targets"] for cell in untested.cells if cell.kind == "build-torch"
+    } == there
+    assert {cell.family for cell in untested.cells if cell.kind == "test-pytorch"} == {"one-all"}
+
+
+def test_what_keeps_a_group_of_all_from_its_channel_is_told() -> None:
+    (note,) = (note for note in plan_of(profile=ALL).notes if "goes to release as one" in note)
+    # one-all has a runner, two-all a bypass.
+    assert "no runner tests old-all: the gate stays closed" in note
+    assert not any("as one" in note for note in plan_of(Choice("mine", "7", grouping="family"), ALL).notes)
+
+
+@pytest.mark.parametrize(
+    ("given", "next_step"),
+    [
+        ({}, "--grouping family, or grouping"),
+        ({"group": "g", "families": ["one-all", "two-all"]}, "leave out --group"),
+    ],
+)
+def test_several_families_and_an_index_with_a_folder_for_each_are_refused(
+    given: dict[str, object], next_step: str
+) -> None:
+    rocm = Rocm("index", "https://each.example/", by_family=True)
+    choice = msgspec.convert({"profile": "mine", "run_id": "7", **given}, Choice)
+    with pytest.raises(UsageError, match=r"https://each\.example/ has .* a folder for each family") as caught:
+        plan_of(msgspec.structs.replace(choice, rocm=rocm), ALL)
+    assert next_step in (caught.value.next_step or "")
+    plan_of(Choice("mine", "7", grouping="family", rocm=rocm), ALL)
+
+
 def test_only_named_families_are_tested() -> None:
     both = Choice("mine", "7", families=("one-all", "two-all"), group="all", tested=("two-all",))
     plan = plan_of(both)

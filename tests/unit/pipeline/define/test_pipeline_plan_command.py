@@ -29,7 +29,7 @@ def test_the_view_says_what_would_be_done_and_written(tmp_path: Path) -> None:
     done = run(tmp_path)
     assert done.returncode == 0
     text = done.stdout
-    assert text.startswith("Run local of the profile ci: 20 steps in 11 jobs\n")
+    assert text.startswith("Run local of the profile ci: 20 steps in 11 jobs, 1 build of torch\n")
     for line in (
         "build_python_packages  linux 1 3 rocm-packages check-rocm upload-rocm build_artifacts",
         "local-linux/python/debian12/ upload-rocm/linux/debian12",
@@ -176,9 +176,15 @@ def test_mistakes_end_with_their_code(words: tuple[str, ...], code: int, said: s
 def test_the_whole_release_matrix_has_the_cells_it_should(tmp_path: Path) -> None:
     targets = "gfx900 gfx906 gfx908 gfx90a gfx942 gfx950 gfx1010 gfx1011 gfx1012 gfx1030 gfx1031 gfx1032"
     targets += " gfx1033 gfx1034 gfx1035 gfx1036 gfx1100 gfx1101 gfx1102 gfx1103"
-    done = run(tmp_path, "--profile", "release", "--families", targets, "--json")
+    release = ("--profile", "release", "--families", targets)
+    done = run(tmp_path, *release, "--grouping", "family", "--json")
     plan = msgspec.json.decode(done.stdout, type=Plan)
     rows = 5 * 3 * 20
     # On Linux five projects, on Windows three; then split, check, upload, pip, uv, GPU, stage, gate, promote.
     # ROCm: five for each group and platform. Branches are locked once a platform; one summary.
     assert len(plan.cells) == rows * (5 + 9) + rows * (3 + 9) + 2 * 20 * 5 + 2 * 3 + 1
+    # As the profile has it: one build for all of them, each of which is tested; ROCm once for a platform.
+    done = run(tmp_path, *release)
+    steps = 15 * (5 + 8 + 20) + 15 * (3 + 8 + 20) + 2 * (4 + 20) + 2 * 3 + 1
+    assert f": {steps} steps in " in done.stdout
+    assert ", 30 builds of torch" in done.stdout

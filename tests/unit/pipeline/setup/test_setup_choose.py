@@ -129,6 +129,13 @@ def test_the_same_group_is_looked_for_as_is_built() -> None:
     assert asked == [{"linux": ("debian12",)}]
 
 
+def test_packages_for_all_families_are_looked_for_where_they_are_built_together() -> None:
+    asked: list[Mapping[str, Sequence[str]]] = []
+    base = msgspec.structs.replace(BASE, grouping="multi-arch")
+    choose(pull(changed=PYTORCH_ONLY), CI, base, TABLES, lambda groups: asked.append(groups) or "")
+    assert asked == [{"linux": ("multi-arch",), "windows": ("multi-arch",)}]
+
+
 # ---- labels
 
 

@@ -66,6 +66,24 @@ def test_the_longest_chain_goes_through_what_took_time() -> None:
     assert run.machine_s == 225.0
 
 
+def test_what_compiler_caches_did_is_added_up_and_told() -> None:
+    torch = {"cache": "sccache", "hits": 1200, "misses": 5, "errors": 2}
+    audio = {"cache": "sccache", "note": "could not be used: AccessDenied"}
+    found = {
+        "build-torch": record("build-torch", {"project": "torch", "cache": torch}),
+        "build-torchaudio": record("build-torchaudio", {"project": "torchaudio", "cache": audio}),
+        # No build: what it says is not counted.
+        "lock-sources": record("lock-sources", {"cache": torch}),
+    }
+    run = run_state(plan(), found)
+    told = "1,200 found, 5 compiled, 0 not kept, 2 errors; sccache could not be used: AccessDenied (1 build)"
+    assert run.caches.line == told
+    assert told in run_page(plan(), run)
+    without = run_state(plan(), {"build-torch": record("build-torch", {"project": "torch"})})
+    assert without.caches.line == "none; no compiler cache (1 build)"
+    assert run_state(plan(), {}).caches.line == ""
+
+
 def test_an_empty_run_is_a_run() -> None:
     run = run_state(plan(()), {})
     assert (run.state, run.critical_path, run.cells) == ("skipped", (), ())

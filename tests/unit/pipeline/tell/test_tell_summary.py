@@ -194,8 +194,11 @@ def test_the_end_of_a_run_lists_the_bad_first() -> None:
         "c": {"state": "failed"},
     }
     told = summary_of(
-        cell("summary", "ci_summary", {}), record("summary", {"good": False, "cells": cells}), plan()
+        cell("summary", "ci_summary", {}),
+        record("summary", {"good": False, "cells": cells, "caches": "7 found"}),
+        plan(),
     )
+    assert "Compiler cache: 7 found." in told
     assert told[0] == "## ❌ 2 of 3 steps did not end well"
     assert [line.split("`")[1] for line in told if "`" in line] == ["c", "b", "a"]
 
