@@ -22,18 +22,26 @@ _STRANGE = re.compile(r"[^A-Za-z0-9._+-]")
 _PLACE = attrgetter("job", *AXES)
 
 
+def _whole(family: str) -> tuple[str, ...]:
+    return ("",)
+
+
 @dataclass(frozen=True)
 class Row:
-    """One build: a place on all axes but those of single parts and families."""
+    """One build: a place on all axes but those of single parts, families and shards.
+
+    `shards` are those of its tests, by the family whose GPU they run on (empty: none).
+    """
 
     platform: str
     python: str
     ref: str
     group: Group
     parts: tuple[str, ...] = ("",)
+    shards: Callable[[str], tuple[str, ...]] = _whole
 
     def places(self, axes: Sequence[Axis]) -> Iterator[tuple[str, ...]]:
-        """Values by `axes`, once for each part and family where the kind has these axes."""
+        """Values by `axes`, once for each part, family and shard where the kind has these axes."""
         each: Mapping[str, Sequence[str]] = {
             "platform": (self.platform,),
             "python": (self.python,),
@@ -42,7 +50,12 @@ class Row:
             "part": self.parts,
             "family": self.group.families,
         }
-        return product(*(each[axis] for axis in axes))
+        if "shard" not in axes:
+            yield from product(*(each[axis] for axis in axes))
+            return
+        for values in product(*(each[axis] for axis in axes if axis != "shard")):
+            family = dict(zip(axes, values, strict=False)).get("family", "")
+            yield from ((*values, shard) for shard in self.shards(family))
 
 
 # Settings of a cell by its kind and its row: what decides its result besides what it needs.
@@ -181,6 +194,7 @@ def _job(id_: str, held: Sequence[Cell], job_of: Mapping[str, str]) -> Job:
         ref=first.ref,
         part=first.part,
         family=first.family,
+        shard=first.shard,
         cells=tuple(cell.id for cell in held),
         needs=tuple(needs),
         last=any(cell.last for cell in held),
