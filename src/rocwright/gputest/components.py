@@ -72,9 +72,7 @@ def run_component(
     report.unlink(missing_ok=True)
     words = [str(environment.bin / "ctest"), "--test-dir", str(bin_directory / row.directory)]
     words += ["--label-regex", f"^{level}$", "--output-on-failure", "--output-junit", str(report)]
-    ended = environment.run(
-        words, env={"ROCM_PATH": str(bin_directory.parent)}, log=log, ok=tuple(range(256))
-    )
+    environment.run(words, env={"ROCM_PATH": str(bin_directory.parent)}, log=log, ok=tuple(range(256)))
     if not report.is_file():
-        return Verdicts(0, 1, 0, (f"{row.name}: ctest ended with {ended.status} and left no report",)), False
+        return Verdicts(0, 1, 0, (f"{row.name}: ctest left no report",)), False
     return verdicts_of(read_junit(report)), True

@@ -15,8 +15,8 @@ from rocwright.model.platforms import Platform
 class UnitFiles(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The test files of the quick selection, relative to the directory of the tests.
 
-    `packages` is what PyTorch's tests import. `match`: a run of the pipeline tests only the sources that torch
-    was built from, or any.
+    `packages` is what PyTorch's tests import. `match`: a run of the pipeline tests only sources that torch was
+    built from, or any.
     """
 
     files: tuple[str, ...]
@@ -160,13 +160,11 @@ class SuiteTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return found[-1]
 
     def config_row(self, name: str) -> ConfigRow:
-        """A configuration; of rows of one name the last. Raises `InvalidInput` naming those that there are."""
+        """The last row of a name; raises `InvalidInput` naming the configurations that there are."""
         found = [row for row in self.config if row.name == name]
         if not found:
             known = " ".join(dict.fromkeys(row.name for row in self.config))
-            raise InvalidInput(
-                f"{name!r} is not a test configuration", next_step=f"configurations: {known}"
-            )
+            raise InvalidInput(f"{name!r} is not a test configuration", next_step=f"configurations: {known}")
         return found[-1]
 
 

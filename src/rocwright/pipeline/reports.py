@@ -15,12 +15,13 @@ from typing import Literal, TypeVar
 
 import msgspec
 
-from rocwright.errors import InvalidData
+from rocwright.errors import InvalidData, RocwrightError
 from rocwright.gputest.shards.durations import Durations, TimingPlace, joined, merge, place_of
 from rocwright.gputest.shards.level import NOTHING, Recorded
 from rocwright.gputest.smoke import verdicts_of
 from rocwright.model.sets import REPORT, Statement, Subject, canonical_json, parse_statement
 from rocwright.model.testing import Ran, RunRecord
+from rocwright.pipeline.records import has_plan, read_plan
 from rocwright.store.lease import PIPELINE
 from rocwright.store.objects.protocol import ObjectStore, Stored, read_there
 
@@ -138,10 +139,23 @@ def recorded(store: ObjectStore, runs: Sequence[str], say: Say) -> Recorded:
         for place, files in sums.items():
             for file, seconds in files.items():
                 by_run.setdefault(place, {}).setdefault(file, []).append(seconds)
-    seconds = {
-        place: {file: median(times) for file, times in files.items()} for place, files in by_run.items()
-    }
-    return Recorded(tuple(runs), seconds)
+    taken = {place: {file: median(times) for file, times in files.items()} for place, files in by_run.items()}
+    return Recorded(tuple(runs), taken)
+
+
+def recorded_for(store: ObjectStore, run_id: str, kept: int, say: Say) -> Recorded:
+    """What a plan of a run goes by: the newest runs; of a run that has a plan already, those that it names.
+
+    A store that cannot be read says nothing, which is told: then each configuration has its usual shards.
+    """
+    try:
+        if has_plan(store, run_id):
+            named = (cell.settings.get("durations", "") for cell in read_plan(store, run_id).cells)
+            return recorded(store, next(filter(None, named), "").split(), say)
+        return recorded(store, newest_runs(store, run_id, kept), say)
+    except RocwrightError as error:
+        say(f"warning: no times of earlier tests: {error.what}")
+        return NOTHING
 
 
 def durations_of(

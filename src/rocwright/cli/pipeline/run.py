@@ -69,7 +69,7 @@ def plan_of(place: PlaceOptions, options: PlanOptions, machine: Machine, *, anew
     asked = options != PlanOptions(sources=options.sources)
     if not (anew or asked or place.plan) and has_plan(machine.store, place.run_id):
         return read_plan(machine.store, place.run_id)
-    return options.plan(place)
+    return options.plan(place, machine.store)
 
 
 def share_plan(plan: Plan, machine: Machine) -> None:

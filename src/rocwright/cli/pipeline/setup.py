@@ -11,7 +11,7 @@ import msgspec
 from cyclopts import Parameter
 
 from rocwright.cli.options import Repeated, Text
-from rocwright.cli.pipeline.options import PlaceOptions, PlanOptions
+from rocwright.cli.pipeline.options import PlaceOptions, PlanOptions, with_recorded
 from rocwright.cli.reply import Reply, replies
 from rocwright.errors import UsageError
 from rocwright.pipeline.define.inputs import known, profiles
@@ -88,7 +88,9 @@ def pipeline_setup(
         raise UsageError("these options describe an event, but no --event names it", next_step="add --event")
     started_by = _told(event, branch, label, given, changed_file, changed_since) if event else _workflow()
     profile = profiles(overlay).named(options.profile)
-    tables = known(overlay)
+    wanted = "GITHUB_OUTPUT" in os.environ if record is None else record
+    store = open_store(place.address(), reading=True) if wanted else None
+    tables = with_recorded(known(overlay), store, place.run_id)
     done = set_up(
         started_by,
         profile,
@@ -104,7 +106,6 @@ def pipeline_setup(
     )
     if done.plan is not None:
         require_offered(done.plan, overlay, note=console.say)
-    wanted = "GITHUB_OUTPUT" in os.environ if record is None else record
     if done.plan is not None and wanted and done.plan.publication.upload:
         done = SetUp(done.chosen, recorded(open_store(place.address()), done.plan, os.environ))
     elif done.plan is not None and record:

@@ -1,4 +1,4 @@
-"""What a level of tests comes to in a run: the shards of the host's tests and of each GPU's, by recorded times.
+"""The shards that a level of tests comes to in a run, on the host and on GPUs, by recorded times.
 
 Pure. A shard is named by a word of an id: `2of3` of a level's files, `inductor-1of2` of a configuration; the
 empty one is the whole.
@@ -16,12 +16,14 @@ from rocwright.gputest.shards.durations import TimingPlace, target_name
 from rocwright.model.platforms import Platform
 from rocwright.model.suites import LevelRow, SuiteTable
 
+# Of a run that builds the miniature family.
+NONE_OF_MINIATURE = "none to run: the miniature family has no test files of PyTorch's own"
 _SHARD = re.compile(r"(?:(?P<config>[A-Za-z0-9][\w.-]*)-)?(?P<number>[1-9][0-9]*)of(?P<of>[1-9][0-9]*)")
 
 
 @dataclass(frozen=True)
 class ShardName:
-    """Which part of a level: a configuration of run_test.py (empty: the level's own files), and of how many."""
+    """Which part of a level: of how many, of its own files or of a configuration of run_test.py."""
 
     config: str = ""
     number: int = 1
