@@ -15,8 +15,8 @@ from rocwright.model.platforms import Platform
 class UnitFiles(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The test files of the quick selection, relative to the directory of the tests.
 
-    `packages` is what PyTorch's tests import. `match`: a run of the pipeline tests only sources that torch was
-    built from, or any.
+    `packages` is what PyTorch's tests import. `match`: a run of the pipeline tests only sources that torch
+    was built from, or any.
     """
 
     files: tuple[str, ...]

@@ -28,6 +28,7 @@ from rocwright.pipeline.steps.own_tests import (
     none_of_miniature,
     own_facts_of,
     own_suites,
+    require_files,
     suite_run,
     summary_of,
     tested_environment,
@@ -74,7 +75,7 @@ def rocm_test_step(options: RunOptions, needs: tuple[str, ...]) -> Step:
 
 
 def pytorch_test_step(options: RunOptions, needs: tuple[str, ...]) -> Step:
-    """`test-pytorch`: the family's wheels from both pages, smoke tests, and PyTorch's own on each architecture.
+    """`test-pytorch`: the family's wheels from both pages, smoke tests and PyTorch's own on each target.
 
     The smoke tests, on the host too, belong to the first shard.
     """
@@ -84,6 +85,8 @@ def pytorch_test_step(options: RunOptions, needs: tuple[str, ...]) -> Step:
 
     def act(inputs: Inputs, note: Note) -> GpuTested:
         uploaded = inputs.get("upload-pytorch", UploadedRun)
+        if upstream:
+            require_files(options, inputs)
         log, root = workspace.log(name), workspace.environment(name)
         try:
             note("installing")

@@ -12,15 +12,18 @@ from rocwright.errors import CommandFailed
 from rocwright.gputest import smoke
 from rocwright.gputest.components import CTEST, find_components, run_component
 from rocwright.gputest.level import Desk, run_config, run_files
+from rocwright.gputest.setting import read_checkout
 from rocwright.gputest.shards.level import NONE_OF_MINIATURE, parse_shard
 from rocwright.gputest.skips.entries import families_table
 from rocwright.gputest.smoke import Verdicts
+from rocwright.gputest.units import unit_files
 from rocwright.model.gpu import base_targets
 from rocwright.model.platforms import platform_named
 from rocwright.model.project import TORCH
 from rocwright.model.suites import LevelRow, SuiteTable
 from rocwright.model.testing import RunRecord
 from rocwright.pipeline.options import RunOptions
+from rocwright.pipeline.records import LeftOut
 from rocwright.pipeline.reports import durations_of, report_of, write_report
 from rocwright.pipeline.steps.publish import UploadedRun
 from rocwright.pipeline.steps.sources import SourceTree
@@ -107,9 +110,13 @@ def units_step(options: RunOptions, needs: tuple[str, ...]) -> Step:
     workspace = options.workspace
     name = "test-units"
     level, _ = asked_level(options)
+    upstream = options.sources == "upstream"
 
     def act(inputs: Inputs, note: Note) -> GpuTested:
+        if not upstream:
+            raise LeftOut(NONE_OF_MINIATURE)
         uploaded = inputs.get("upload-pytorch", UploadedRun)
+        require_files(options, inputs)
         log, root = workspace.log(name), workspace.environment(name)
         try:
             note("installing")
@@ -137,7 +144,7 @@ def units_step(options: RunOptions, needs: tuple[str, ...]) -> Step:
         id=name,
         result=GpuTested,
         act=act,
-        needs=(*needs, CHECKOUT),
+        needs=(*needs, CHECKOUT) if upstream else needs,
         rooms=("gputest", "system/venv.py"),
         facts=lambda: own_facts_of(options) | {"files": level.host},
         summary=summary_of,
@@ -186,13 +193,27 @@ def install_of_run(
     return environment
 
 
+def _files(options: RunOptions) -> tuple[str, ...]:
+    """The test files of this shard's level; none where it is a configuration of run_test.py."""
+    level, _ = asked_level(options)
+    if parse_shard(options.shard).config:
+        return ()
+    return level.files if options.gpu_family else level.host
+
+
+def require_files(options: RunOptions, inputs: Inputs) -> None:
+    """Raise `UsageError` naming every test file of the level that the run's sources lack."""
+    if files := _files(options):
+        unit_files(files, (), (), read_checkout(Path(inputs.get(CHECKOUT, SourceTree).directory)).tests)
+
+
 def own_suites(
     options: RunOptions, environment: Environment, inputs: Inputs, reports: Path, note: Note
 ) -> tuple[tuple[SuiteRun, ...], tuple[str, ...]]:
     """PyTorch's own tests of this shard: what came of them, and the statements about them in the store."""
     level, _ = asked_level(options)
     table, shard = options.table("tests", SuiteTable), parse_shard(options.shard)
-    files = () if shard.config else level.files if options.gpu_family else level.host
+    files = _files(options)
     if not files and not shard.config:
         return (), ()
     tree = inputs.get(CHECKOUT, SourceTree)
@@ -265,9 +286,11 @@ def component_suites(options: RunOptions, environment: Environment, gpus: int, l
         suites.append(SuiteRun(f"rocm-{row.name}", "", verdicts, whole))
     if found.absent:
         titles = ", ".join(row.title for row in found.absent)
-        none = f"none to run: the packages hold no tests of {titles}"
+        none = f"{NONE_TO_RUN}: the packages hold no tests of {titles}"
         suites.append(SuiteRun("rocm-components", "", _NOTHING, True, none))
-    suites += [SuiteRun("rocm-components", "", _NOTHING, True, f"none to run: {why}") for why in found.unfit]
+    known = {row.name for row in table.component}
+    unfit = [*found.unfit, *(f"no part of ROCm is called {name}" for name in named if name not in known)]
+    suites += [SuiteRun("rocm-components", "", _NOTHING, True, f"{NONE_TO_RUN}: {why}") for why in unfit]
     return suites
 
 

@@ -30,8 +30,8 @@ from rocwright.pipeline.steps.gate import (
     promote_step,
     require_tested_files,
 )
-from rocwright.pipeline.steps.gpu import GpuTested, SuiteRun
 from rocwright.pipeline.steps.of_cell import options_of
+from rocwright.pipeline.steps.own_tests import GpuTested, SuiteRun
 from rocwright.pipeline.steps.publish import StagedSet
 from rocwright.pipeline.steps.testing import Tested
 from rocwright.store.gate import Decision, decide, policy_for

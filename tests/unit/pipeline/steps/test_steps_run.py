@@ -15,7 +15,7 @@ from rocwright.gputest.smoke import Verdicts
 from rocwright.model.plan import Cell, Plan
 from rocwright.pipeline.cells import act as acting
 from rocwright.pipeline.records import Machine
-from rocwright.pipeline.steps.gpu import GpuTested, SuiteRun
+from rocwright.pipeline.steps.own_tests import GpuTested, SuiteRun
 from rocwright.pipeline.steps.of_cell import steps_of as real_steps_of
 from rocwright.pipeline.steps.publish import Checked, UploadedRun
 from rocwright.pipeline.steps.sources import LockedSources
