@@ -1,0 +1,91 @@
+"""Levels of tests in a plan: which cells they make, in how many shards, and what the miniature has of them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import msgspec
+from define_samples import KNOWN, OPEN, PROFILE, ids
+
+from rocwright.data import load_table
+from rocwright.gputest.shards.durations import TimingPlace
+from rocwright.gputest.shards.level import Recorded
+from rocwright.model.plan import Choice, Plan
+from rocwright.model.suites import SuiteTable
+from rocwright.pipeline.define.plan import make_plan
+
+TABLE = load_table("tests", SuiteTable)
+PLACE = "linux/cp312/release-2.9/one-all"
+# Of gfx906 two hours and a half in the default configuration, three quarters of an hour on a host.
+TIMES = Recorded(
+    ("41", "40"),
+    {
+        ("full", TimingPlace("gfx906", "2.9")): {"test_nn.py": 9000.0},
+        ("units", TimingPlace("cpu", "2.9")): {"test_view_ops.py": 2700.0},
+    },
+)
+
+
+def plan_of(level: str, *, recorded: Recorded | None = None, **choice: object) -> Plan:
+    asked = msgspec.convert({"profile": "mine", "run_id": "7", "test_level": level, **choice}, Choice)
+    known = replace(KNOWN, levels=TABLE)
+    return make_plan(PROFILE, asked, replace(known, recorded=recorded) if recorded else known, OPEN)
+
+
+def test_quick_is_one_cell_on_the_host_and_one_on_each_gpu() -> None:
+    plan = plan_of("quick")
+    assert ids(plan, "test-units") == [f"test-units/{PLACE}"]
+    assert ids(plan, "test-pytorch") == [f"test-pytorch/{PLACE}"]
+    cell = plan.cell(f"test-units/{PLACE}")
+    assert (cell.job, cell.runner, cell.skip) == ("test_pytorch_on_host", "", "")
+    assert cell.needs == ("lock-sources/linux/release-2.9", f"upload-pytorch/{PLACE}")
+    assert cell.settings == {"tests": "quick"}
+
+
+def test_more_than_quick_is_sharded_and_the_gate_hears_of_every_shard() -> None:
+    plan = plan_of("full")
+    shards = [id_.removeprefix(f"test-pytorch/{PLACE}") for id_ in ids(plan, "test-pytorch")]
+    assert shards[:3] == ["", "/default-1of6", "/default-2of6"]
+    assert (len(shards), shards[-1]) == (12, "/inductor-2of2")
+    gate = plan.cell(f"gate/{PLACE}")
+    assert set(ids(plan, "test-pytorch")) <= set(gate.needs)
+    # Each is a row of its own in the workflow's matrix.
+    jobs = [job for job in plan.jobs if job.name == "test_pytorch_wheels"]
+    assert [(job.family, job.shard, job.runner) for job in jobs][1] == (
+        "one-all",
+        "default-1of6",
+        "one-linux",
+    )
+    assert len(jobs) == 12
+
+
+def test_recorded_times_decide_the_shards_and_each_machine_is_told_which() -> None:
+    plan = plan_of("standard", recorded=TIMES)
+    assert [id_.rpartition("/")[2] for id_ in ids(plan, "test-pytorch")[1:]] == [
+        "default-1of3",
+        "default-2of3",
+        "default-3of3",
+    ]
+    assert plan.cell(f"test-pytorch/{PLACE}/default-2of3").settings == {
+        "tests": "standard",
+        "durations": "41 40",
+    }
+    # What is not cut has the same digest, whatever is known.
+    assert ids(plan, "test-units") == [f"test-units/{PLACE}"]
+    assert plan.cell(f"test-units/{PLACE}").digest == plan_of("standard").cell(f"test-units/{PLACE}").digest
+
+
+def test_a_family_without_a_machine_says_so_for_each_shard() -> None:
+    plan = plan_of("standard", families=("two-all",))
+    cells = [cell for cell in plan.cells if cell.kind == "test-pytorch"]
+    assert len(cells) == 7
+    assert {cell.skip for cell in cells} == {"there is no runner for two-all on linux"}
+
+
+def test_of_the_miniature_a_level_has_none_to_run() -> None:
+    plan = plan_of("full", sources="miniature")
+    (cell,) = (cell for cell in plan.cells if cell.kind == "test-units")
+    assert cell.skip == "none to run: the miniature family has no test files of PyTorch's own"
+    (job,) = (job for job in plan.jobs if job.name == "test_pytorch_on_host")
+    assert job.skip == cell.skip
+    assert not any(cell.shard for cell in plan.cells)
