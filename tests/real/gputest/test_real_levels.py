@@ -1,9 +1,9 @@
 """PyTorch's own test files from a plan of the pipeline, on a real torch: PyPI's for the CPU.
 
 What comes before `test-units` is a stand-in: nobody builds PyTorch here. Its repository is Debian's source of
-PyTorch 2.6.0 with one commit, its upload the wheels that pip downloads, and the records of both are written by
-hand. The torch is 2.13.0, so the tests are not of its commit; a rocwright.toml allows that, and the two of
-these tests that have changed since stand in a skip entry and in what is counted.
+PyTorch 2.6.0 with one commit, its upload the wheels that pip downloads, and the records of both are written
+by hand. The torch is 2.13.0, so the tests are not of its commit: a rocwright.toml allows that, and what has
+changed since stands in a skip entry.
 """
 
 from __future__ import annotations

@@ -28,7 +28,11 @@ files = ["test_nn.py"]
         where="rocwright.toml",
     ),
 )
-FULL = ["default-1of6", "default-2of6", "default-3of6", "default-4of6", "default-5of6", "default-6of6", "distributed-1of3", "distributed-2of3", "distributed-3of3", "inductor-1of2", "inductor-2of2"]  # fmt: skip
+FULL = [
+    *(f"default-{number}of6" for number in range(1, 7)),
+    *(f"distributed-{number}of3" for number in range(1, 4)),
+    *(f"inductor-{number}of2" for number in range(1, 3)),
+]
 
 
 def times(suite: str, target: str, files: dict[str, float], *, torch: str = "2.9", config: str = "default"):

@@ -1,4 +1,4 @@
-"""Levels of tests in a plan: which cells they make, in how many shards, and what the miniature has of them."""
+"""Levels of tests in a plan: their cells, in how many shards, and what the miniature has of them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_quick_is_one_cell_on_the_host_and_one_on_each_gpu() -> None:
     cell = plan.cell(f"test-units/{PLACE}")
     assert (cell.job, cell.runner, cell.skip) == ("test_pytorch_on_host", "", "")
     assert cell.needs == ("lock-sources/linux/release-2.9", f"upload-pytorch/{PLACE}")
-    assert cell.settings == {"tests": "quick"}
+    assert cell.settings == {"targets": "gfx906", "tests": "quick"}
 
 
 def test_more_than_quick_is_sharded_and_the_gate_hears_of_every_shard() -> None:
@@ -67,6 +67,7 @@ def test_recorded_times_decide_the_shards_and_each_machine_is_told_which() -> No
         "default-3of3",
     ]
     assert plan.cell(f"test-pytorch/{PLACE}/default-2of3").settings == {
+        "targets": "gfx906",
         "tests": "standard",
         "durations": "41 40",
     }
