@@ -13,6 +13,7 @@ from rocwright.gputest.shards.level import Recorded
 from rocwright.model.plan import Choice, Plan
 from rocwright.model.suites import SuiteTable
 from rocwright.pipeline.define.plan import make_plan
+from rocwright.pipeline.setup.run import workflow_outputs
 
 TABLE = load_table("tests", SuiteTable)
 PLACE = "linux/cp312/release-2.9/one-all"
@@ -90,3 +91,28 @@ def test_of_the_miniature_a_level_has_none_to_run() -> None:
     (job,) = (job for job in plan.jobs if job.name == "test_pytorch_on_host")
     assert job.skip == cell.skip
     assert not any(cell.shard for cell in plan.cells)
+
+
+def test_a_workflow_is_given_a_row_for_each_shard_and_nothing_that_nobody_runs() -> None:
+    def jobs(plan: Plan) -> dict[str, object]:
+        (group,) = msgspec.json.decode(workflow_outputs(plan)["linux_groups"])
+        (build,) = group["builds"]
+        found = build["jobs"]
+        assert isinstance(found, dict)
+        return found
+
+    sharded = jobs(plan_of("standard", recorded=TIMES))
+    assert sharded["test_pytorch_on_host"] == [{"id": f"test_pytorch_on_host/{PLACE}"}]
+    assert sharded["test_pytorch_wheels"] == [
+        {"id": f"test_pytorch_wheels/{PLACE}", "family": "one-all", "runner": "one-linux"},
+        *(
+            {
+                "id": f"test_pytorch_wheels/{PLACE}/default-{number}of3",
+                "family": "one-all",
+                "shard": f"default-{number}of3",
+                "runner": "one-linux",
+            }
+            for number in (1, 2, 3)
+        ),
+    ]
+    assert "test_pytorch_on_host" not in jobs(plan_of("standard", sources="miniature"))
