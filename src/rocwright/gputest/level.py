@@ -20,8 +20,9 @@ from rocwright.gputest.full_run import require_packages, run_full
 from rocwright.gputest.isolate.run import Teller, run_recorded
 from rocwright.gputest.record import write_record, writing_alone
 from rocwright.gputest.setting import Setting, TestRequest, gather, read_checkout
-from rocwright.gputest.shards.durations import Durations, minor_of, target_name
+from rocwright.gputest.shards.durations import Durations
 from rocwright.gputest.shards.level import ShardName
+from rocwright.gputest.shards.place import minor_of, target_name
 from rocwright.gputest.shards.upstream import upstream_times, write_upstream
 from rocwright.gputest.skips.entries import families_table, load_entries
 from rocwright.gputest.units import Units, plan_units, unit_files

@@ -16,8 +16,9 @@ from typing import Literal, TypeVar
 import msgspec
 
 from rocwright.errors import InvalidData, RocwrightError
-from rocwright.gputest.shards.durations import Durations, TimingPlace, joined, merge, place_of
+from rocwright.gputest.shards.durations import Durations, joined, merge
 from rocwright.gputest.shards.level import NOTHING, Recorded
+from rocwright.gputest.shards.place import TimingPlace, place_of
 from rocwright.gputest.smoke import verdicts_of
 from rocwright.model.sets import REPORT, Statement, Subject, canonical_json, parse_statement
 from rocwright.model.testing import Ran, RunRecord

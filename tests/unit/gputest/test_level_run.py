@@ -15,8 +15,9 @@ import pytest
 from miniature_pytorch import make_checkout, make_torch
 from rocwright.errors import UsageError
 from rocwright.gputest.level import Desk, run_config, run_files
-from rocwright.gputest.shards.durations import Durations, Timed, TimingPlace
+from rocwright.gputest.shards.durations import Durations, Timed
 from rocwright.gputest.shards.level import ShardName
+from rocwright.gputest.shards.place import TimingPlace
 
 RUN_TEST = """
 import pathlib, sys

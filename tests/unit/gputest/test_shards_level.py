@@ -7,8 +7,8 @@ import pytest
 from rocwright.data import load_table
 from rocwright.data.overlay import parse_overlay
 from rocwright.errors import InvalidInput
-from rocwright.gputest.shards.durations import TimingPlace
 from rocwright.gputest.shards.level import NOTHING, Recorded, ShardName, on_gpu, on_host, parse_shard
+from rocwright.gputest.shards.place import TimingPlace
 from rocwright.model.suites import SuiteTable
 
 # Shards of 10 minutes, four at most; the usual ones are those of the built-in table.

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from rocwright.gputest.shards.durations import TimingPlace
 from rocwright.gputest.shards.level import NOTHING
+from rocwright.gputest.shards.place import TimingPlace
 from rocwright.model.testing import CaseResult, Ran, RunRecord
 from rocwright.pipeline.reports import (
     durations_of,

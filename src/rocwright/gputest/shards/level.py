@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from rocwright.errors import InvalidInput
-from rocwright.gputest.shards.durations import TimingPlace, target_name
+from rocwright.gputest.shards.place import TimingPlace, target_name
 from rocwright.model.platforms import Platform
 from rocwright.model.suites import LevelRow, SuiteTable
 

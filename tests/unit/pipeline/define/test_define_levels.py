@@ -8,8 +8,8 @@ import msgspec
 from define_samples import KNOWN, OPEN, PROFILE, ids
 
 from rocwright.data import load_table
-from rocwright.gputest.shards.durations import TimingPlace
 from rocwright.gputest.shards.level import Recorded
+from rocwright.gputest.shards.place import TimingPlace
 from rocwright.model.plan import Choice, Plan
 from rocwright.model.suites import SuiteTable
 from rocwright.pipeline.define.plan import make_plan
