@@ -10,11 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from rocwright.errors import CommandFailed
 from rocwright.gputest.report.junit import read_junit
-from rocwright.gputest.smoke import Verdicts, verdicts_of
 from rocwright.model.gpu import expand
 from rocwright.model.platforms import Platform
 from rocwright.model.suites import ComponentRow, SuiteTable
+from rocwright.model.testing import CaseResult
 from rocwright.system.venv import Environment
 
 # Brings ctest into an environment.
@@ -62,7 +63,7 @@ def find_components(
 
 def run_component(
     environment: Environment, bin_directory: Path, row: ComponentRow, level: str, reports: Path, *, log: Path
-) -> tuple[Verdicts, bool]:
+) -> tuple[tuple[CaseResult, ...], bool]:
     """The tests of a part that carry the level's label: what came of them, and whether there is a report.
 
     No test of that label is a run without a pass.
@@ -72,7 +73,13 @@ def run_component(
     report.unlink(missing_ok=True)
     words = [str(environment.bin / "ctest"), "--test-dir", str(bin_directory / row.directory)]
     words += ["--label-regex", f"^{level}$", "--output-on-failure", "--output-junit", str(report)]
-    environment.run(words, env={"ROCM_PATH": str(bin_directory.parent)}, log=log, ok=tuple(range(256)))
+    why = "ctest left no report"
+    try:
+        environment.run(words, env={"ROCM_PATH": str(bin_directory.parent)}, log=log, ok=tuple(range(256)))
+    except CommandFailed as error:
+        # By a signal: whatever it had written is no report of the whole.
+        report.unlink(missing_ok=True)
+        why = error.what
     if not report.is_file():
-        return Verdicts(0, 1, 0, (f"{row.name}: ctest left no report",)), False
-    return verdicts_of(read_junit(report)), True
+        return (CaseResult(row.name, "error", message=why),), False
+    return read_junit(report), True

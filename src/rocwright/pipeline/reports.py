@@ -56,7 +56,10 @@ class TestReport(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def report_of(record: RunRecord, level: str, wheels: Mapping[str, str], *, kept: int) -> Statement:
-    """A record as a statement about the wheels: digests by file name."""
+    """A record as a statement about the wheels: digests by file name.
+
+    Tests without a torch are ROCm's own, whose times nobody shards by.
+    """
     counts = verdicts_of(record.results)
     none = Durations()
     durations = (
@@ -68,7 +71,7 @@ def report_of(record: RunRecord, level: str, wheels: Mapping[str, str], *, kept:
             collect_s=record.collect_s,
             start_s=record.start_s,
         )
-        if record.complete
+        if record.complete and record.ran.torch
         else none
     )
     files: dict[str, float] = {}
@@ -106,7 +109,6 @@ class _Head(msgspec.Struct, frozen=True):
     """What a plan reads of a report: not the time of each test."""
 
     ran: Ran
-    complete: bool
     files: dict[str, float]
 
 
@@ -132,7 +134,7 @@ def recorded(store: ObjectStore, runs: Sequence[str], say: Say) -> Recorded:
         sums: dict[tuple[str, TimingPlace], dict[str, float]] = {}
         for one in _listed(store, [run]):
             head = _read(store, one.key, _Head, say)
-            if head is None or not head.complete or not head.files:
+            if head is None or not head.files:
                 continue
             held = sums.setdefault((head.ran.suite, place_of(head.ran)), {})
             for file, seconds in head.files.items():

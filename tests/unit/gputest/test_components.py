@@ -9,6 +9,7 @@ import pytest
 from rocwright.data import load_table
 from rocwright.gputest.components import find_components, run_component
 from rocwright.gputest.skips.entries import families_table
+from rocwright.gputest.smoke import verdicts_of
 from rocwright.model.suites import SuiteTable
 from rocwright.system.venv import Environment
 from trees import script
@@ -67,9 +68,10 @@ def test_ctest_is_believed_by_its_report(
         f"[ -s {tmp_path}/report ] && cp {tmp_path}/report $last\nexit 8\n",
     )
     row = next(row for row in TABLE.component if row.name == "rocblas")
-    verdicts, complete = run_component(
+    results, complete = run_component(
         environment, bin_directory, row, "standard", tmp_path / "reports", log=tmp_path / "log"
     )
+    verdicts = verdicts_of(results)
     assert ((verdicts.passed, verdicts.failed), complete) == (counts, whole)
     called = (tmp_path / "called").read_text()
     assert called.startswith(f"{tmp_path}/rocm --test-dir {bin_directory}/rocblas --label-regex ^standard$ ")

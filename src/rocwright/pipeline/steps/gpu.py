@@ -56,12 +56,22 @@ def rocm_test_step(options: RunOptions, needs: tuple[str, ...]) -> Step:
             note("testing")
             verdicts = smoke.run_rocm_sdk_test(environment, log=log)
             found = venv.installed(environment)
-            components = component_suites(options, environment, len(detect().gpus), log)
+            gpus = [gpu.target for gpu in detect().gpus]
+            components, reports = component_suites(options, environment, uploaded, gpus, log)
         finally:
             remove_tree(root)
         suites = (SuiteRun("rocm-sdk", "", verdicts, True), *components)
         page = uploaded.find_links
-        return GpuTested(options.gpu_family, found, page, suites, uploaded.files, page, options.tests)
+        return GpuTested(
+            family=options.gpu_family,
+            installed=found,
+            find_links=page,
+            suites=suites,
+            files=uploaded.files,
+            rocm=page,
+            asked=options.tests,
+            reports=reports,
+        )
 
     return Step(
         id=name,

@@ -8,7 +8,6 @@ from pathlib import Path
 import msgspec
 
 from rocwright.engine.graph import Inputs, Note, Step
-from rocwright.errors import CommandFailed
 from rocwright.gputest import smoke
 from rocwright.gputest.components import CTEST, find_components, run_component
 from rocwright.gputest.level import Desk, run_config, run_files
@@ -21,7 +20,7 @@ from rocwright.model.gpu import base_targets
 from rocwright.model.platforms import platform_named
 from rocwright.model.project import TORCH
 from rocwright.model.suites import LevelRow, SuiteTable
-from rocwright.model.testing import RunRecord
+from rocwright.model.testing import Ran, RunRecord
 from rocwright.pipeline.options import RunOptions
 from rocwright.pipeline.records import LeftOut
 from rocwright.pipeline.reports import durations_of, report_of, write_report
@@ -145,7 +144,7 @@ def units_step(options: RunOptions, needs: tuple[str, ...]) -> Step:
         result=GpuTested,
         act=act,
         needs=(*needs, CHECKOUT) if upstream else needs,
-        rooms=("gputest", "system/venv.py"),
+        rooms=("gputest", "system/venv.py", "data"),
         facts=lambda: own_facts_of(options) | {"files": level.host},
         summary=summary_of,
     )
@@ -258,11 +257,16 @@ def suite_run(record: RunRecord) -> SuiteRun:
     return SuiteRun(name, target, smoke.verdicts_of(record.results), record.complete)
 
 
-def component_suites(options: RunOptions, environment: Environment, gpus: int, log: Path) -> list[SuiteRun]:
-    """ROCm's own tests as far as the installed packages hold them; what they do not hold is named."""
+def component_suites(
+    options: RunOptions, environment: Environment, uploaded: UploadedRun, gpus: Sequence[str], log: Path
+) -> tuple[list[SuiteRun], tuple[str, ...]]:
+    """ROCm's own tests as far as installed packages hold them, and the statements about them in the store.
+
+    What the packages do not hold is named. `gpus` are the targets of those that this machine has.
+    """
     level, named = asked_level(options)
     if not level.components and not named:
-        return []
+        return [], ()
     table, families = options.table("tests", SuiteTable), dict(families_table(options.overlay))
     root = environment.run([str(environment.bin / "rocm-sdk"), "path", "--bin"], log=log).stdout.strip()
     found = find_components(
@@ -271,19 +275,21 @@ def component_suites(options: RunOptions, environment: Environment, gpus: int, l
         platform=platform_named(options.platform),
         family=options.gpu_family,
         families=families,
-        gpus=gpus,
+        gpus=len(gpus),
         names=named,
     )
-    suites = []
+    suites: list[SuiteRun] = []
+    keys = []
     if found.there:
         venv.pip_install(environment, [CTEST], closed=None, log=log)
     reports = options.workspace.root / "reports" / "components"
     for row in found.there:
-        try:
-            verdicts, whole = run_component(environment, Path(root), row, level.name, reports, log=log)
-        except CommandFailed as error:
-            verdicts, whole = Verdicts(0, 1, 0, (f"{row.name}: {error.what}",)), False
-        suites.append(SuiteRun(f"rocm-{row.name}", "", verdicts, whole))
+        results, whole = run_component(environment, Path(root), row, level.name, reports, log=log)
+        ran = Ran(f"rocm-{row.name}", target=next(iter(gpus), ""), platform=options.platform)
+        record = RunRecord(ran, results, complete=whole)
+        suites.append(suite_run(record))
+        said = report_of(record, level.name, uploaded.files, kept=table.shards.kept)
+        keys.append(write_report(options.store, options.run_id, said))
     if found.absent:
         titles = ", ".join(row.title for row in found.absent)
         none = f"{NONE_TO_RUN}: the packages hold no tests of {titles}"
@@ -291,7 +297,7 @@ def component_suites(options: RunOptions, environment: Environment, gpus: int, l
     known = {row.name for row in table.component}
     unfit = [*found.unfit, *(f"no part of ROCm is called {name}" for name in named if name not in known)]
     suites += [SuiteRun("rocm-components", "", _NOTHING, True, f"{NONE_TO_RUN}: {why}") for why in unfit]
-    return suites
+    return suites, tuple(keys)
 
 
 def summary_of(value: GpuTested) -> str:
