@@ -169,13 +169,3 @@ def test_the_next_plan_is_sharded_by_what_they_took(bench: Bench, first: dict[st
     assert 0 < suite["verdicts"]["passed"] < 174
     (said,) = bench.reports("second")
     assert said["predicate"]["ran"]["shard"] == said["predicate"]["ran"]["shards"] == len(shards)
-
-
-def test_a_file_that_the_sources_lack_is_named_before_anything_is_installed(bench: Bench) -> None:
-    config = bench.root / "rocwright.toml"
-    config.write_text(CONFIG.replace("test_indexing.py", "test_indexes.py"))
-    (id_,) = bench.planned("third")[:1]
-    done = bench.step(id_, "third", ok=False)
-    assert done.returncode == 2
-    assert "has no test_indexes.py" in done.stderr and "near: test_indexing.py" in done.stderr
-    assert not (bench.root / "work-third" / PLACE / "env").exists()
