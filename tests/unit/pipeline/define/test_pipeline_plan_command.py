@@ -29,7 +29,7 @@ def test_the_view_says_what_would_be_done_and_written(tmp_path: Path) -> None:
     done = run(tmp_path)
     assert done.returncode == 0
     text = done.stdout
-    assert text.startswith("Run local of the profile ci: 20 steps in 11 jobs\n")
+    assert text.startswith("Run local of the profile ci: 21 steps in 12 jobs\n")
     for line in (
         "build_python_packages  linux 1 3 rocm-packages check-rocm upload-rocm build_artifacts",
         "local-linux/python/debian12/ upload-rocm/linux/debian12",
