@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import json
+import os
+import sys
+import sysconfig
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from miniature_pytorch import HIP_GPUS, make_checkout, write_torch
 from rocwright.data.overlay import parse_overlay
 from rocwright.engine.graph import Inputs
 from rocwright.errors import InvalidInput, UsageError
 from rocwright.model.project import TORCH
 from rocwright.pipeline.options import RunOptions, Workspace
 from rocwright.pipeline.records import LeftOut
-from rocwright.pipeline.steps.own_tests import component_suites, units_step
+from rocwright.pipeline.steps.own_tests import component_suites, own_suites, units_step
 from rocwright.pipeline.steps.publish import UploadedRun
 from rocwright.pipeline.steps.sources import SourceTree
 from rocwright.sources.lock import LockedSource
@@ -99,3 +104,71 @@ def test_another_level_shard_or_record_of_times_is_another_question(tmp_path: Pa
         )
     ]
     assert all(facts.count(one) == 1 for one in facts)
+
+
+LEVEL = """
+[tests.units]
+match = "any"
+[[tests.level]]
+name = "quick"
+files = ["test_a.py"]
+configs = ["distributed"]
+"""
+WHERE = """
+import os, time
+import pytest
+
+@pytest.mark.parametrize("n", range(6))
+def test_where(n):
+    time.sleep(0.3)
+    with open(os.environ["SEEN"], "a") as seen:
+        seen.write(os.environ["HIP_VISIBLE_DEVICES"] + " ")
+"""
+
+
+@pytest.fixture
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[RunOptions, Environment, Inputs]:
+    """Three GPUs that nobody has, two of the family; torch and its sources are stand-ins."""
+    double = write_torch(tmp_path / "double", HIP_GPUS, ["gfx942", "gfx1100"])
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(double), sysconfig.get_path("purelib")]))
+    monkeypatch.setenv("SEEN", str(tmp_path / "seen"))
+    for name in ("HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "AMDGPU_FAMILY"):
+        monkeypatch.delenv(name, raising=False)
+    checkout = make_checkout(tmp_path / "src", {"test_a.py": WHERE}, version="2.9.1")
+    environment = Environment(tmp_path / "env")
+    script(environment.bin / "python", f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    asked = replace(options(tmp_path, "quick"), overlay=parse_overlay(LEVEL, where="rocwright.toml"))
+    tree = SourceTree(str(checkout), LOCKED, 0, 0, 0)
+    uploaded = UploadedRun("", "", {"torch-2.9.1.whl": "cd" * 32})
+    return asked, environment, Inputs({"upload-pytorch": uploaded, "checkout-torch": tree})
+
+
+@pytest.mark.slow
+def test_each_gpu_of_the_family_has_a_worker_and_the_target_a_report(
+    tmp_path: Path, machine: tuple[RunOptions, Environment, Inputs]
+) -> None:
+    asked, environment, inputs = machine
+    (suite,), (key,) = own_suites(asked, environment, inputs, tmp_path / "reports", lambda _: None)
+    assert (suite.told, suite.good) == ("units on gfx942 6 passed, 0 failed", True)
+    # By their numbers among three: the one between them is another family's.
+    assert set((tmp_path / "seen").read_text().split()) == {"0", "2"}
+    assert key.startswith("_pipeline/reports/demo/units-default-gfx942-1of1-")
+    said = json.loads(asked.store.read(key))
+    assert said["subject"] == [{"name": "torch-2.9.1.whl", "digest": {"sha256": "cd" * 32}}]
+    assert (said["predicate"]["device"], said["predicate"]["passed"]) == ("gpu", 6)
+
+
+@pytest.mark.slow
+def test_a_configuration_without_a_script_of_its_own_is_an_error_and_no_pass(
+    tmp_path: Path, machine: tuple[RunOptions, Environment, Inputs]
+) -> None:
+    asked, environment, inputs = machine
+    asked = replace(asked, shard="distributed-1of3")
+    with pytest.raises(UsageError, match=r"has no test/run_test\.py that can be read"):
+        own_suites(
+            replace(asked, shard="distributed-1of3"),
+            environment,
+            inputs,
+            tmp_path / "reports",
+            lambda _: None,
+        )
