@@ -72,7 +72,10 @@ def pipeline_plan(
         raise UsageError(
             "a run is recorded whole, but --only selects a part of it", next_step="leave one out"
         )
-    plan = options.plan(place, _store(place) if record else None)
+    plan = options.plan(place)
+    if record:
+        require_upload(plan)
+        plan = options.plan(place, _store(place))
     if only:
         plan = chosen(plan, only)
 
@@ -90,7 +93,6 @@ def pipeline_plan(
     if record:
         from rocwright.pipeline.records import record_plan
 
-        require_upload(plan)
         record_plan(_store(place), plan)
         console.say(f"recorded as run {plan.run_id} in {place.address()}")
 

@@ -15,6 +15,7 @@ from rocwright.cli.pipeline.options import PlaceOptions, PlanOptions, with_recor
 from rocwright.cli.reply import Reply, replies
 from rocwright.errors import UsageError
 from rocwright.pipeline.define.inputs import known, profiles
+from rocwright.pipeline.define.plan import make_plan
 from rocwright.pipeline.setup.event import Event, told_event
 from rocwright.pipeline.setup.event import changed_since as since
 from rocwright.pipeline.setup.offered import require_offered
@@ -88,9 +89,7 @@ def pipeline_setup(
         raise UsageError("these options describe an event, but no --event names it", next_step="add --event")
     started_by = _told(event, branch, label, given, changed_file, changed_since) if event else _workflow()
     profile = profiles(overlay).named(options.profile)
-    wanted = "GITHUB_OUTPUT" in os.environ if record is None else record
-    store = open_store(place.address(), reading=True) if wanted else None
-    tables = with_recorded(known(overlay), store, place.run_id)
+    tables = known(overlay)
     done = set_up(
         started_by,
         profile,
@@ -106,8 +105,13 @@ def pipeline_setup(
     )
     if done.plan is not None:
         require_offered(done.plan, overlay, note=console.say)
+    wanted = "GITHUB_OUTPUT" in os.environ if record is None else record
     if done.plan is not None and wanted and done.plan.publication.upload:
-        done = SetUp(done.chosen, recorded(open_store(place.address()), done.plan, os.environ))
+        store, plan = open_store(place.address()), done.plan
+        timed = with_recorded(tables, store, place.run_id)
+        if timed.recorded.runs:
+            plan = make_plan(profile, done.chosen.choice, timed, plan.publication)
+        done = SetUp(done.chosen, recorded(store, plan, os.environ))
     elif done.plan is not None and record:
         raise UsageError(
             f"the plan is not recorded: {done.plan.publication.why}", next_step="leave --record out"

@@ -81,7 +81,7 @@ def test_json_is_the_plan_and_can_be_planned_from(tmp_path: Path) -> None:
 
 def test_ids_are_lines_that_can_be_chosen_from(tmp_path: Path) -> None:
     everything = run(tmp_path, "--ids").stdout.splitlines()
-    assert len(everything) == 20 and everything[-1] == "summary"
+    assert len(everything) == 21 and everything[-1] == "summary"
     some = run(tmp_path, "--ids", "--only", "build-*", "--only", "gate/*")
     chosen = [id_ for id_ in everything if id_.startswith(("build-", "gate"))]
     assert some.stdout.splitlines() == chosen
@@ -179,6 +179,7 @@ def test_the_whole_release_matrix_has_the_cells_it_should(tmp_path: Path) -> Non
     done = run(tmp_path, "--profile", "release", "--families", targets, "--json")
     plan = msgspec.json.decode(done.stdout, type=Plan)
     rows = 5 * 3 * 20
-    # On Linux five projects, on Windows three; then split, check, upload, pip, uv, GPU, stage, gate, promote.
+    # On Linux five projects, on Windows three; then split, check, upload, pip, uv, host, GPU, stage, gate and
+    # promote.
     # ROCm: five for each group and platform. Branches are locked once a platform; one summary.
-    assert len(plan.cells) == rows * (5 + 9) + rows * (3 + 9) + 2 * 20 * 5 + 2 * 3 + 1
+    assert len(plan.cells) == rows * (5 + 10) + rows * (3 + 10) + 2 * 20 * 5 + 2 * 3 + 1
