@@ -21,7 +21,7 @@ from rocwright.gputest.isolate.run import Teller, run_recorded
 from rocwright.gputest.record import write_record, writing_alone
 from rocwright.gputest.setting import Setting, TestRequest, gather, read_checkout
 from rocwright.gputest.shards.durations import Durations
-from rocwright.gputest.shards.level import ShardName
+from rocwright.gputest.shards.level import NONE_TO_RUN, ShardName
 from rocwright.gputest.shards.place import minor_of, target_name
 from rocwright.gputest.shards.upstream import upstream_times, write_upstream
 from rocwright.gputest.skips.entries import families_table, load_entries
@@ -114,7 +114,9 @@ def run_config(desk: Desk, shard: ShardName, note: Say) -> tuple[RunRecord, ...]
     setting = _setting(desk, table, families, note, query=query, policy="all" if several else "single")
     gpus = sum(len(group.devices) for groups in setting.by_target.values() for group in groups)
     if several and gpus < 2:
-        return f"none to run: {asked.config} needs several GPUs, and there {'is one' if gpus else 'is none'}"
+        return (
+            f"{NONE_TO_RUN}: {asked.config} needs several GPUs, and there {'is one' if gpus else 'is none'}"
+        )
     _balance(desk, setting, table, families, note)
     with fresh_cache() as cache:
         runs = plan_full(

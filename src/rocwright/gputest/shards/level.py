@@ -16,8 +16,10 @@ from rocwright.gputest.shards.place import TimingPlace, target_name
 from rocwright.model.platforms import Platform
 from rocwright.model.suites import LevelRow, SuiteTable
 
+# How it is told that of a suite there is nothing to run, which is neither a pass nor a failure.
+NONE_TO_RUN = "none to run"
 # Of a run that builds the miniature family.
-NONE_OF_MINIATURE = "none to run: the miniature family has no test files of PyTorch's own"
+NONE_OF_MINIATURE = f"{NONE_TO_RUN}: the miniature family has no test files of PyTorch's own"
 _SHARD = re.compile(r"(?:(?P<config>[A-Za-z0-9][\w.-]*)-)?(?P<number>[1-9][0-9]*)of(?P<of>[1-9][0-9]*)")
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from rocwright.errors import InvalidData, UsageError
-from rocwright.gputest.shards.level import NONE_OF_MINIATURE, on_gpu, on_host
+from rocwright.gputest.shards.level import NONE_OF_MINIATURE, NONE_TO_RUN, on_gpu, on_host, parse_shard
 from rocwright.model.gpu import expand
 from rocwright.model.plan import (
     SCHEMA,
@@ -51,8 +51,7 @@ def make_plan(profile: Profile, choice: Choice, known: Known, publication: Publi
             settings=lambda kind, row: _settings(kind, row, profile, choice, asked, known),
             runner=runner,
         )
-    if asked.sources == "miniature":
-        cells = [_without_own_tests(cell) for cell in cells]
+    cells = [_own_tests(cell, asked, known) for cell in cells]
     cells.append(_summary(cells))
     return Plan(
         schema=SCHEMA,
@@ -137,14 +136,32 @@ def _shards(platform: str, asked: RunMatrix, known: Known) -> Callable[[str], tu
     def shards(family: str) -> tuple[str, ...]:
         if not family:
             return on_host(level, table, recorded, here)
+        row = known.runners.on(family, platform)
+        if row is not None and row.sanity_only:
+            return ("",)
         return on_gpu(level, table, recorded, here, expand([family], known.families))
 
     return shards
 
 
-def _without_own_tests(cell: Cell) -> Cell:
-    """The miniature family has the smoke tests alone: that there is nothing else to run is no pass."""
-    return msgspec.structs.replace(cell, skip=NONE_OF_MINIATURE) if cell.kind == "test-units" else cell
+def _own_tests(cell: Cell, asked: RunMatrix, known: Known) -> Cell:
+    """PyTorch's own tests where they can run; that there is nothing to run is no pass.
+
+    The miniature family has the smoke tests alone, and some configurations need a machine with several GPUs.
+    """
+    if cell.kind == "test-units" and asked.sources == "miniature":
+        return msgspec.structs.replace(cell, skip=NONE_OF_MINIATURE)
+    config = parse_shard(cell.shard).config
+    if known.levels is None or not config or known.levels.config_row(config).gpus == "one" or cell.skip:
+        return cell
+    label = known.runners.multi_gpu_of(cell.family, cell.platform)
+    where = f"{cell.family} on {cell.platform}"
+    none = (
+        ""
+        if label
+        else f"{NONE_TO_RUN}: {config} needs several GPUs, and there is no such runner for {where}"
+    )
+    return msgspec.structs.replace(cell, runner=label, skip=none)
 
 
 def _kinds(platform: str, asked: RunMatrix, profile: Profile) -> tuple[Kind, ...]:

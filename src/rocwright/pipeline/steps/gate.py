@@ -10,13 +10,14 @@ import msgspec
 
 from rocwright.engine.graph import Inputs, Note, Step
 from rocwright.errors import GateClosed, IntegrityError
+from rocwright.gputest.shards.level import NONE_OF_MINIATURE, NONE_TO_RUN
 from rocwright.model.channels import Channels
 from rocwright.model.gpu import Families, base_targets, expand
 from rocwright.model.runners import Runners
 from rocwright.model.sets import WAIVER, SetManifest, Statement, set_id
 from rocwright.pipeline.options import RunOptions
 from rocwright.pipeline.records import ENDED, Ended, LeftOut
-from rocwright.pipeline.steps.own_tests import NONE_TO_RUN, UNITS_SUITE, GpuTested, none_of_miniature
+from rocwright.pipeline.steps.own_tests import UNITS_SUITE, GpuTested, none_of_miniature
 from rocwright.pipeline.steps.publish import StagedSet, keys_of
 from rocwright.pipeline.steps.sources import family_projects
 from rocwright.pipeline.steps.testing import (
@@ -80,7 +81,7 @@ def gate_step(options: RunOptions, needs: tuple[str, ...]) -> Step:
             *tested_statements(manifest, tested),
             *gpu_statements(manifest, machines, silent),
             *silent_statements(manifest, silent),
-            *none_statements(options, manifest, machines),
+            *none_statements(options, manifest, machines, inputs),
             *_bypasses(options, manifest),
         )
         channels = options.table("channels", Channels)
@@ -176,15 +177,20 @@ def silent_statements(manifest: SetManifest, silent: Sequence[str]) -> list[Stat
 
 
 def none_statements(
-    options: RunOptions, manifest: SetManifest, tested: Sequence[GpuTested]
+    options: RunOptions, manifest: SetManifest, tested: Sequence[GpuTested], inputs: Inputs
 ) -> list[Statement]:
-    """What of the level there was nothing to run of, which is no pass: by suite, with the reason."""
-    runs = [run for machine in tested for run in machine.suites if run.none]
+    """What of the level there was nothing to run of, which is no pass: by suite, with the reason.
+
+    A plan knows some of that before anything runs, and leaves those cells out.
+    """
+    ended = inputs.get(ENDED, Ended).cells if ENDED in inputs.values else {}
+    none = {run.suite: run.none for machine in tested for run in machine.suites if run.none}
+    none |= {_kind(id_): end.why for id_, end in ended.items() if end.why.startswith(NONE_TO_RUN)}
     if options.sources == "miniature":
-        runs = [none_of_miniature()]
+        none = {UNITS_SUITE: NONE_OF_MINIATURE}
     return [
-        result_statement(manifest, SuiteResult(run.suite, manifest.family, "skipped", False, detail=run.none))
-        for run in runs
+        result_statement(manifest, SuiteResult(suite, manifest.family, "skipped", False, detail=why))
+        for suite, why in none.items()
     ]
 
 

@@ -12,7 +12,7 @@ from rocwright.gputest import smoke
 from rocwright.gputest.components import CTEST, find_components, run_component
 from rocwright.gputest.level import Desk, run_config, run_files
 from rocwright.gputest.setting import read_checkout
-from rocwright.gputest.shards.level import NONE_OF_MINIATURE, parse_shard
+from rocwright.gputest.shards.level import NONE_OF_MINIATURE, NONE_TO_RUN, parse_shard
 from rocwright.gputest.skips.entries import families_table
 from rocwright.gputest.smoke import Verdicts
 from rocwright.gputest.units import unit_files
@@ -37,7 +37,6 @@ from rocwright.system.venv import Closed, Environment
 CHECKOUT = f"checkout-{TORCH}"
 # On a host, and on each target.
 UNITS_SUITE = "units"
-NONE_TO_RUN = "none to run"
 _NOTHING = Verdicts(0, 0, 0)
 
 

@@ -11,6 +11,7 @@ from rocwright.data import load_table
 from rocwright.gputest.shards.level import Recorded
 from rocwright.gputest.shards.place import TimingPlace
 from rocwright.model.plan import Choice, Plan
+from rocwright.model.runners import Runners
 from rocwright.model.suites import SuiteTable
 from rocwright.pipeline.define.plan import make_plan
 from rocwright.pipeline.setup.run import workflow_outputs
@@ -82,6 +83,31 @@ def test_a_family_without_a_machine_says_so_for_each_shard() -> None:
     cells = [cell for cell in plan.cells if cell.kind == "test-pytorch"]
     assert len(cells) == 7
     assert {cell.skip for cell in cells} == {"there is no runner for two-all on linux"}
+
+
+def test_what_needs_several_gpus_goes_to_a_machine_that_has_them_or_nowhere() -> None:
+    def distributed(runners: Runners) -> set[tuple[str, str]]:
+        known = replace(KNOWN, levels=TABLE, runners=runners)
+        plan = make_plan(PROFILE, Choice("mine", "7", test_level="full"), known, OPEN)
+        return {(cell.runner, cell.skip) for cell in plan.cells if cell.shard.startswith("distributed-")}
+
+    why = "none to run: distributed needs several GPUs, and there is no such runner for one-all on linux"
+    assert distributed(KNOWN.runners) == {("", why)}
+    row, *others = KNOWN.runners.rows
+    assert row.linux is not None
+    large = msgspec.structs.replace(row, linux=msgspec.structs.replace(row.linux, multi_gpu="eight"))
+    assert distributed(Runners((large, *others))) == {("eight", "")}
+    # Of machines of one's own nobody says how many GPUs they have.
+    assert distributed(Runners((large, *others), {("one-all", ""): "mine"})) == {("", why)}
+
+
+def test_a_family_with_the_first_tests_alone_has_no_configuration() -> None:
+    row, *others = KNOWN.runners.rows
+    assert row.linux is not None
+    first = msgspec.structs.replace(row, linux=msgspec.structs.replace(row.linux, sanity_only=True))
+    known = replace(KNOWN, levels=TABLE, runners=Runners((first, *others)))
+    plan = make_plan(PROFILE, Choice("mine", "7", test_level="full"), known, OPEN)
+    assert ids(plan, "test-pytorch") == [f"test-pytorch/{PLACE}"]
 
 
 def test_of_the_miniature_a_level_has_none_to_run() -> None:
