@@ -212,9 +212,9 @@ class Runners:
         return _chosen(here.pools, f"{seed}/{platform}/{family}"), ""
 
     def multi_gpu_of(self, family: str, platform: str) -> str:
-        """The label of a machine with several GPUs; "" for none, or where an organisation has its own machines.
+        """The label of a machine with several GPUs; "" for none.
 
-        Of those nobody says how many GPUs they have.
+        Of an organisation's own machines nobody says how many they have.
         """
         here = self.on(family, platform)
         own = (family, platform) in self.override or (family, "") in self.override
