@@ -12,8 +12,9 @@ from rocwright.errors import UsageError
 from rocwright.gputest.environment import ONLY_ENTRIES
 from rocwright.gputest.isolate.plan import Isolation, check_arguments
 from rocwright.gputest.setting import Setting, environment_of
-from rocwright.gputest.shards.durations import Durations, place_of
+from rocwright.gputest.shards.durations import Durations
 from rocwright.gputest.shards.pack import shards_of
+from rocwright.gputest.shards.place import place_of
 from rocwright.model.suites import SkipEntry, SuiteTable
 from rocwright.model.testing import Ran
 

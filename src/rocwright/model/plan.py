@@ -234,6 +234,7 @@ class Cell(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ref: str = ""
     part: str = ""
     family: str = ""
+    shard: str = ""
     needs: tuple[str, ...] = ()
     settings: dict[str, str] = {}
     changes: Changes = "nothing"
@@ -259,6 +260,7 @@ class Job(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     last: bool = False
     runner: str = ""
     skip: str = ""
+    shard: str = ""
 
 
 class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):

@@ -211,6 +211,15 @@ class Runners:
             return "", f"{family} is tested on {platform} only where ROCm changed"
         return _chosen(here.pools, f"{seed}/{platform}/{family}"), ""
 
+    def multi_gpu_of(self, family: str, platform: str) -> str:
+        """The label of a machine with several GPUs; "" for none.
+
+        Of an organisation's own machines nobody says how many they have.
+        """
+        here = self.on(family, platform)
+        own = (family, platform) in self.override or (family, "") in self.override
+        return "" if here is None or own else here.multi_gpu
+
     def of_run(
         self, tier: Tier, seed: str = "", *, bump: bool = True
     ) -> Callable[[str, str], tuple[str, str]]:

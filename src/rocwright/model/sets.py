@@ -134,6 +134,8 @@ BUILD = "urn:rocwright:build:v1"
 FINDINGS = "urn:rocwright:findings:v1"
 WAIVER = "urn:rocwright:waiver:v1"
 TEST = "urn:rocwright:test:v1"
+# What tests of wheels showed and took, whatever set the wheels are in.
+REPORT = "urn:rocwright:test-report:v1"
 PROMOTION = "urn:rocwright:promotion:v1"
 # Every file of the set is in the store; a bypass of tests that nothing can run.
 RECEIPT = "urn:rocwright:receipt:v1"

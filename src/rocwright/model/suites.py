@@ -7,13 +7,21 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from rocwright.errors import InvalidInput
+from rocwright.model.plan import TestLevel
 from rocwright.model.platforms import Platform
 
 
 class UnitFiles(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The test files of the quick selection, relative to the directory of the tests."""
+    """The test files of the quick selection, relative to the directory of the tests.
+
+    `packages` is what PyTorch's tests import. `match`: a run of the pipeline tests only sources that torch
+    was built from, or any.
+    """
 
     files: tuple[str, ...]
+    packages: tuple[str, ...] = ()
+    match: Literal["commit", "any"] = "commit"
 
 
 class ChildVariables(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -46,11 +54,43 @@ class ShardRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How tests are dealt out to shards.
 
     `spread` is how far apart the expected times of the shards may be, as a share of the longest, `kept` how
-    many times of one test are kept: their median counts.
+    many times of one test are kept: their median counts. Where times are known, a run of the pipeline makes
+    shards of `minutes`, and never more than `most`.
     """
 
     spread: Annotated[float, msgspec.Meta(gt=0, lt=1)]
     kept: Annotated[int, msgspec.Meta(ge=1)]
+    minutes: Annotated[float, msgspec.Meta(gt=0)]
+    most: Annotated[int, msgspec.Meta(ge=1)]
+
+
+class LevelRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a run of the pipeline tests at a level, besides the smoke tests.
+
+    `host` are PyTorch's test files on the CPU, `files` those on each GPU, `configs` configurations of its own
+    run_test.py; `components`: ROCm's own tests.
+    """
+
+    name: TestLevel
+    host: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+    configs: tuple[str, ...] = ()
+    components: bool = False
+
+
+class ComponentRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A part of ROCm with tests of its own: `directory` below bin/ is where ctest finds them.
+
+    `name` is what a label calls it, `title` what people do. `gpus` is what the machine needs, `excluded` are
+    families and targets that it is not for.
+    """
+
+    name: str
+    title: str
+    directory: str
+    platforms: tuple[Platform, ...] = ("linux", "windows")
+    gpus: Literal["one", "several"] = "one"
+    excluded: tuple[str, ...] = ()
 
 
 class UpstreamCall(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -105,6 +145,27 @@ class SuiteTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     config: tuple[ConfigRow, ...]
     shards: ShardRules
     upstream: Upstream
+    level: tuple[LevelRow, ...]
+    component: tuple[ComponentRow, ...]
+
+    def at(self, level: str) -> LevelRow:
+        """What a level runs; of rows of one name the last, which is a user's own.
+
+        Raises `InvalidInput` naming the levels that there are.
+        """
+        found = [row for row in self.level if row.name == level]
+        if not found:
+            known = " ".join(dict.fromkeys(row.name for row in self.level))
+            raise InvalidInput(f"there is no level of tests {level!r}", next_step=f"levels: {known}")
+        return found[-1]
+
+    def config_row(self, name: str) -> ConfigRow:
+        """The last row of a name; raises `InvalidInput` naming the configurations that there are."""
+        found = [row for row in self.config if row.name == name]
+        if not found:
+            known = " ".join(dict.fromkeys(row.name for row in self.config))
+            raise InvalidInput(f"{name!r} is not a test configuration", next_step=f"configurations: {known}")
+        return found[-1]
 
 
 # `skip` is never run; `xfail` is run and has to fail; `flaky` may fail as long as it passes when run again;

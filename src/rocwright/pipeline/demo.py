@@ -16,6 +16,7 @@ from rocwright.engine.graph import Graph, Step, make_graph
 from rocwright.engine.record import digest
 from rocwright.engine.run import RunReport
 from rocwright.errors import InvalidInput, MissingTool, UsageError
+from rocwright.gputest.shards.level import NONE_OF_MINIATURE
 from rocwright.model.gpu import InvalidTarget, parse_target, parse_targets
 from rocwright.model.plan import SCHEMA, Cell, Plan, Publication, Rocm
 from rocwright.model.sets import canonical_json
@@ -96,9 +97,14 @@ def _kinds(options: RunOptions) -> tuple[Kind, ...]:
     return kinds(family, split=False, parts=False, staged=True, promoted=True)
 
 
+def _left_out(kind: Kind) -> str:
+    """Why the demo has no step of a kind; empty where it has."""
+    return _NO_GPU if kind.gpu else NONE_OF_MINIATURE if kind.name == "test-units" else ""
+
+
 def _steps(options: RunOptions) -> Mapping[str, list[Step]]:
-    """The steps of each kind that needs no GPU; a step of several kinds stands with the first."""
-    wanted = [kind for kind in _kinds(options) if not kind.gpu]
+    """The steps of each kind that is not left out; a step of several kinds stands with the first."""
+    wanted = [kind for kind in _kinds(options) if not _left_out(kind)]
     names = {kind.name for kind in wanted}
     seen: set[str] = set()
     found: dict[str, list[Step]] = {}
@@ -113,7 +119,7 @@ def _steps(options: RunOptions) -> Mapping[str, list[Step]]:
 def demo_graph(options: RunOptions) -> Graph:
     """ROCm → packages → sources → wheels → check → store → test → promote, as one graph.
 
-    The kinds of a run on one machine, at one place, but for those that need a GPU.
+    The kinds of a run on one machine, at one place, but for those that need a GPU or PyTorch itself.
     """
     if not options.targets:
         raise UsageError("no GPU target to build for", next_step="give --targets, e.g. gfx90a")
@@ -149,16 +155,16 @@ def record_demo(graph: Graph, report: RunReport, options: RunOptions) -> Path:
 
 
 def _plan(graph: Graph, options: RunOptions) -> Plan:
-    """The demo as a plan: each step a cell, in the job of its kind; tests on GPUs are left out."""
+    """The demo as a plan: each step a cell, in the job of its kind; the others are left out."""
     held = _steps(options)
     kind_of = {step.id: kind for kind in _kinds(options) for step in held.get(kind.name, ())}
     cells = [
         Cell(id=step.id, kind=step.id, job=kind_of[step.id].job, needs=step.needs) for step in graph.steps
     ]
     cells += [
-        Cell(id=kind.name, kind=kind.name, job=kind.job, needs=kind.needs, skip=_NO_GPU)
+        Cell(id=kind.name, kind=kind.name, job=kind.job, needs=kind.needs, skip=_left_out(kind))
         for kind in _kinds(options)
-        if kind.gpu
+        if _left_out(kind)
     ]
     return Plan(
         schema=SCHEMA,

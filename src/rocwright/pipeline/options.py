@@ -79,8 +79,9 @@ class RunOptions:
     `targets` are the GPU targets that the family is compiled for, `torch_ref` the branch of torch, `python`
     names the interpreter (empty: the running Python), `projects` those that are built (empty: all), `group`
     the place of the packages in the run's folder (empty: ROCm's family), `families` are those that it is for,
-    `gpu_family` the family that is tested, `tests` the level that is asked for with tests by name, `part` the
-    targets whose device code is built here (empty: all). `rocm_prefix` replaces the distribution's ROCm,
+    `gpu_family` the family that is tested, `tests` the level that is asked for with tests by name, `shard`
+    the part of it (empty: all of it), cut by the times of the runs `durations`, `part` the targets whose
+    device code is built here (empty: all). `rocm_prefix` replaces the distribution's ROCm,
     `run_id` begins the run's name in the store, `profile` is the run's.
 
     `objects` is the store, by default a folder of the workspace. In a store that is the run's `own`, what an
@@ -103,6 +104,8 @@ class RunOptions:
     group: str = ""
     gpu_family: str = ""
     tests: str = ""
+    shard: str = ""
+    durations: tuple[str, ...] = ()
     families: tuple[str, ...] = ()
     part: tuple[str, ...] = ()
     sources: Sources = "miniature"

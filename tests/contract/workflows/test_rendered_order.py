@@ -116,6 +116,7 @@ def test_parts_are_built_before_they_are_merged() -> None:
         *parts,
         f"build_pytorch_wheels/{place}",
         f"install_pytorch_wheels/{place}",
+        f"test_pytorch_on_host/{place}",
         *[id_ for id_ in steps.did if id_.startswith("test_pytorch_wheels")],
         f"stage_pytorch_wheels/{place}",
         f"gate/{place}",
@@ -143,7 +144,7 @@ def test_a_family_without_runner_is_skipped_and_the_rest_goes_on() -> None:
     steps, runner, ended = run_plan(FILES, plan)
     assert ended == DONE
     assert (TESTS, "test_pytorch_wheels_linux", SKIPPED) in runner.jobs
-    assert not [id_ for id_ in steps.did if "test_pytorch" in id_ or "test_rocm" in id_]
+    assert not [id_ for id_ in steps.did if "test_pytorch_wheels" in id_ or "test_rocm" in id_]
     assert "promote/linux/cp312/nightly/gfx900-dgpu" in steps.did
 
 

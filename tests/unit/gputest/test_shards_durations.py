@@ -13,17 +13,15 @@ from rocwright.gputest.record import write_record
 from rocwright.gputest.shards.durations import (
     Durations,
     PlaceFacts,
-    TimingPlace,
     joined,
     load_durations,
     merge,
-    minor_of,
     parse_durations,
-    place_of,
     take,
     write_durations,
 )
 from rocwright.gputest.shards.pack import shards_of
+from rocwright.gputest.shards.place import TimingPlace, minor_of, place_of
 from rocwright.gputest.shards.upstream import upstream_times
 from rocwright.model.gpu import Families
 from rocwright.model.suites import SuiteTable

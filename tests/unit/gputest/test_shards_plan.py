@@ -10,7 +10,8 @@ import pytest
 from rocwright.data import load_table
 from rocwright.errors import UsageError
 from rocwright.gputest.report.values import parse_expected
-from rocwright.gputest.shards.durations import Durations, TimingPlace, merge
+from rocwright.gputest.shards.durations import Durations, merge
+from rocwright.gputest.shards.place import TimingPlace
 from rocwright.gputest.shards.plan import (
     ShardRequest,
     SuitePlan,

@@ -9,8 +9,9 @@ import pytest
 
 from rocwright.gputest.isolate.plan import Isolation
 from rocwright.gputest.isolate.run import run_isolated
-from rocwright.gputest.shards.durations import Durations, TimingPlace, merge
+from rocwright.gputest.shards.durations import Durations, merge
 from rocwright.gputest.shards.pack import shards_of
+from rocwright.gputest.shards.place import TimingPlace
 from rocwright.model.testing import CaseResult
 
 pytestmark = pytest.mark.slow

@@ -23,12 +23,11 @@ from rocwright.gputest.shards.durations import (
     PlaceFacts,
     Summary,
     load_durations,
-    minor_of,
     summaries,
     take,
-    target_name,
     write_durations,
 )
+from rocwright.gputest.shards.place import minor_of, target_name
 from rocwright.gputest.shards.plan import (
     ShardJob,
     ShardRequest,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -12,7 +12,7 @@ from cyclopts import Parameter
 from rocwright.cli.options import OptionalCount, Text, Words
 from rocwright.data.overlay import Overlay, read_overlay
 from rocwright.errors import UsageError
-from rocwright.model.plan import Choice, Grouping, Plan
+from rocwright.model.plan import Choice, Grouping, Plan, TestLevel
 from rocwright.pipeline.define.inputs import (
     Known,
     choose_rocm,
@@ -25,6 +25,7 @@ from rocwright.pipeline.define.inputs import (
 )
 from rocwright.pipeline.define.plan import make_plan, read_plan_file
 from rocwright.pipeline.setup.publication import publication
+from rocwright.store.objects.protocol import ObjectStore
 
 _WORK = Path("run")
 
@@ -67,6 +68,18 @@ class PlaceOptions:
         return read_overlay(self.config)
 
 
+def with_recorded(tables: Known, store: ObjectStore | None, run_id: str) -> Known:
+    """The tables, with how long tests of earlier runs in a store took."""
+    if store is None or tables.levels is None:
+        return tables
+    # A plan alone, which is asked for more often, reads none.
+    from rocwright.pipeline.reports import recorded_for
+    from rocwright.system import console
+
+    recorded = recorded_for(store, run_id, tables.levels.shards.kept, console.say)
+    return replace(tables, recorded=recorded)
+
+
 @Parameter(name="*")
 @dataclass(frozen=True)
 class PlanOptions:
@@ -96,6 +109,9 @@ class PlanOptions:
     test_families: Annotated[str | None, Parameter(env_var="ROCWRIGHT_TEST_FAMILIES")] = None
     """The families that are tested: auto (all), none, or names (default: $ROCWRIGHT_TEST_FAMILIES, else
     auto)."""
+
+    test_level: TestLevel | None = None
+    """How much is tested: quick, standard, comprehensive, full (default: quick)."""
 
     projects: Words = ()
     """Projects of the PyTorch family: torch torchaudio … (default: all that the platform has)."""
@@ -147,6 +163,7 @@ class PlanOptions:
             group=self.group,
             grouping=self.grouping,
             tested=None if self.test_families is None else families_to_test(self.test_families),
+            test_level=self.test_level,
             projects=words(self.projects),
             sources=self.sources or sources_of(os.environ),
             rocm=choose_rocm(
@@ -165,8 +182,11 @@ class PlanOptions:
             publish=self.publish,
         )
 
-    def plan(self, place: PlaceOptions) -> Plan:
-        """The plan of these options, or the one in a file; nothing is read but that and the tables."""
+    def plan(self, place: PlaceOptions, store: ObjectStore | None = None) -> Plan:
+        """The plan of these options, or the one in a file; nothing is read but that and the tables.
+
+        Of a `store`, how long tests took is read, too.
+        """
         if place.plan is not None:
             if self != PlanOptions():
                 raise UsageError(
@@ -175,6 +195,6 @@ class PlanOptions:
                 )
             return read_plan_file(place.plan)
         overlay = place.overlay()
-        tables = known(overlay)
+        tables = with_recorded(known(overlay), store, place.run_id)
         profile, choice = profiles(overlay).named(self.profile), self.choice(place.run_id, tables)
         return make_plan(profile, choice, tables, publication(profile, choice, place.store, os.environ))

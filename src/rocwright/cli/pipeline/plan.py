@@ -24,6 +24,7 @@ from rocwright.system.files import write_text
 
 if TYPE_CHECKING:
     from rocwright.pipeline.tell.state import RunState
+    from rocwright.store.objects.protocol import ObjectStore
 
 _PLACE = PlaceOptions()
 _OPTIONS = PlanOptions()
@@ -72,6 +73,9 @@ def pipeline_plan(
             "a run is recorded whole, but --only selects a part of it", next_step="leave one out"
         )
     plan = options.plan(place)
+    if record:
+        require_upload(plan)
+        plan = options.plan(place, _store(place))
     if only:
         plan = chosen(plan, only)
 
@@ -88,11 +92,15 @@ def pipeline_plan(
     tell_age("families", "profiles", "projects")
     if record:
         from rocwright.pipeline.records import record_plan
-        from rocwright.store.objects.address import open_store
 
-        require_upload(plan)
-        record_plan(open_store(place.address()), plan)
+        record_plan(_store(place), plan)
         console.say(f"recorded as run {plan.run_id} in {place.address()}")
+
+
+def _store(place: PlaceOptions) -> ObjectStore:
+    from rocwright.store.objects.address import open_store
+
+    return open_store(place.address())
 
 
 @replies

@@ -73,7 +73,7 @@ def plan_of(place: PlaceOptions, options: PlanOptions, machine: Machine, *, anew
     there = rendered(os.environ) or has_plan(machine.store, place.run_id)
     if there and not (anew or asked or place.plan):
         return read_plan(machine.store, place.run_id)
-    return options.plan(place)
+    return options.plan(place, machine.store)
 
 
 def share_plan(plan: Plan, machine: Machine) -> None:

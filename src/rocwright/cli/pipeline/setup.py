@@ -11,11 +11,12 @@ import msgspec
 from cyclopts import Parameter
 
 from rocwright.cli.options import Repeated, Text
-from rocwright.cli.pipeline.options import PlaceOptions, PlanOptions
+from rocwright.cli.pipeline.options import PlaceOptions, PlanOptions, with_recorded
 from rocwright.cli.pipeline.workflow import workflow_job
 from rocwright.cli.reply import Reply, replies
 from rocwright.errors import UsageError
 from rocwright.pipeline.define.inputs import known, profiles
+from rocwright.pipeline.define.plan import make_plan
 from rocwright.pipeline.setup.event import Event, told_event
 from rocwright.pipeline.setup.event import changed_since as since
 from rocwright.pipeline.setup.offered import require_offered
@@ -108,7 +109,11 @@ def pipeline_setup(
             require_offered(done.plan, overlay, note=console.say)
         wanted = "GITHUB_OUTPUT" in os.environ if record is None else record
         if done.plan is not None and wanted and done.plan.publication.upload:
-            done = SetUp(done.chosen, recorded(open_store(place.address()), done.plan, os.environ))
+            store, plan = open_store(place.address()), done.plan
+            timed = with_recorded(tables, store, place.run_id)
+            if timed.recorded.runs:
+                plan = make_plan(profile, done.chosen.choice, timed, plan.publication)
+            done = SetUp(done.chosen, recorded(store, plan, os.environ))
         elif done.plan is not None and record:
             raise UsageError(
                 f"the plan is not recorded: {done.plan.publication.why}", next_step="leave --record out"

@@ -19,11 +19,10 @@ import msgspec
 from rocwright.errors import InvalidData, InvalidInput, UsageError
 from rocwright.gputest.record import RECORD_NAME, read_record
 from rocwright.gputest.report.junit import read_junit
-from rocwright.model.gpu import parse_target
-from rocwright.model.platforms import Platform, platform_named
+from rocwright.gputest.shards.place import TimingPlace, minor_of, place_of, target_name
+from rocwright.model.platforms import Platform
 from rocwright.model.sets import canonical_json
-from rocwright.model.testing import CaseResult, Ran
-from rocwright.model.version import parse_version
+from rocwright.model.testing import CaseResult
 from rocwright.system.files import atomic_write, walk_files
 
 # What a run was that stopped a test says nothing of how long it takes.
@@ -32,22 +31,6 @@ _CUT_SHORT = ("crashed", "hung", "memory", "error")
 _LONGEST_S = 1e8
 _SECONDS = Annotated[float, msgspec.Meta(ge=0, le=_LONGEST_S)]
 _TIMES = Annotated[tuple[_SECONDS, ...], msgspec.Meta(min_length=1)]
-
-
-class TimingPlace(msgspec.Struct, frozen=True, order=True, forbid_unknown_fields=True):
-    """Where times are comparable: a target (`cpu` for none), torch's `major.minor`, a platform, a
-    configuration."""
-
-    target: str
-    torch: Annotated[str, msgspec.Meta(pattern=r"^[0-9]+\.[0-9]+$")]
-    platform: Platform = "linux"
-    config: str = "default"
-
-    def __str__(self) -> str:
-        told = [self.target, f"torch {self.torch}"]
-        told += [self.platform] if self.platform != "linux" else []
-        told += [self.config] if self.config != "default" else []
-        return ", ".join(told)
 
 
 class Timed(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -82,30 +65,6 @@ class Durations(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def at(self, place: TimingPlace) -> Timed | None:
         """The times of exactly this place."""
         return next((one for one in self.timed if one.place == place), None)
-
-
-def minor_of(torch: str) -> str:
-    """`major.minor` of a version of torch, nightly or not; raises `InvalidVersion`."""
-    version = parse_version(torch)
-    return f"{version.major}.{version.minor}"
-
-
-def place_of(ran: Ran) -> TimingPlace:
-    """The place of a run; raises `InvalidInput` for a run that does not name its version of torch."""
-    if not ran.torch:
-        raise InvalidInput(
-            f"the run {ran.key} does not say which torch it tested",
-            next_step="give it with --torch",
-        )
-    return TimingPlace(target_name(ran.target), minor_of(ran.torch), platform_named(ran.platform), ran.config)
-
-
-def target_name(text: str) -> str:
-    """A target without its features; `cpu` where there is none."""
-    if not text or text == "cpu":
-        return "cpu"
-    # Other makers' GPUs have other names.
-    return parse_target(text).base if text.startswith("gfx") else text
 
 
 def merge(

@@ -16,7 +16,8 @@ from itertools import groupby
 from statistics import median
 
 from rocwright.errors import UsageError
-from rocwright.gputest.shards.durations import Durations, Timed, TimingPlace
+from rocwright.gputest.shards.durations import Durations, Timed
+from rocwright.gputest.shards.place import TimingPlace
 
 # How long a file may be that stays whole, and a piece of those that do not, in shares of an ideal shard.
 _CUTS = (1.0, 0.5, 0.25, 0.125)

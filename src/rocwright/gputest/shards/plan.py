@@ -19,8 +19,9 @@ import msgspec
 from rocwright.errors import UsageError
 from rocwright.gputest.environment import ChildEnvironment, child_environment
 from rocwright.gputest.full import Full, call_environment, find_config
-from rocwright.gputest.shards.durations import Durations, TimingPlace, minor_of
+from rocwright.gputest.shards.durations import Durations
 from rocwright.gputest.shards.pack import shards_of
+from rocwright.gputest.shards.place import TimingPlace, minor_of
 from rocwright.gputest.skips.hold import FamilyMembers, near_names, state_of, targets_of
 from rocwright.gputest.skips.hold import Place as Where
 from rocwright.model.gpu import InvalidTarget, in_order

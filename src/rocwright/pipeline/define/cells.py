@@ -23,11 +23,16 @@ _STRANGE = re.compile(r"[^A-Za-z0-9._+-]")
 _PLACE = attrgetter("job", *AXES)
 
 
+def _whole(family: str) -> tuple[str, ...]:
+    return ("",)
+
+
 @dataclass(frozen=True)
 class Row:
-    """One build: a place on all axes but those of single parts and families.
+    """One build: a place on all axes but those of single parts, families and shards.
 
-    `here` is the group as this branch has it, where that is not all of it.
+    `here` is the group as this branch has it, where that is not all of it; `shards` are those of its tests, by
+    the family whose GPU they run on (empty: none).
     """
 
     platform: str
@@ -36,6 +41,7 @@ class Row:
     group: Group
     parts: tuple[str, ...] = ("",)
     here: Group | None = None
+    shards: Callable[[str], tuple[str, ...]] = _whole
 
     def group_of(self, axes: Sequence[Axis]) -> Group:
         """What of the group a kind with these axes is about: all of it, unless it is of one branch."""
@@ -52,9 +58,15 @@ class Row:
         }
 
     def places(self, axes: Sequence[Axis]) -> Iterator[tuple[str, ...]]:
-        """Values by `axes`, once for each part and family where the kind has these axes."""
-        values = self._values
-        return product(*(self.group_of(axes).families if axis == "family" else values[axis] for axis in axes))
+        """Values by `axes`, once for each part, family and shard where the kind has these axes."""
+        values, families = self._values, self.group_of(axes).families
+        held = (families if axis == "family" else values[axis] for axis in axes if axis != "shard")
+        if "shard" not in axes:
+            yield from product(*held)
+            return
+        for place in product(*held):
+            family = dict(zip(axes, place, strict=False)).get("family", "")
+            yield from ((*place, shard) for shard in self.shards(family))
 
 
 # Settings of a cell by its kind and its row: what decides its result besides what it needs.
@@ -193,6 +205,7 @@ def _job(id_: str, held: Sequence[Cell], job_of: Mapping[str, str]) -> Job:
         ref=first.ref,
         part=first.part,
         family=first.family,
+        shard=first.shard,
         cells=tuple(cell.id for cell in held),
         needs=tuple(needs),
         last=any(cell.last for cell in held),

@@ -17,11 +17,13 @@ from rocwright.builder.decide.recipe import load_recipes
 from rocwright.data import load_table
 from rocwright.data.overlay import Overlay
 from rocwright.errors import InvalidData, InvalidInput, UsageError
+from rocwright.gputest.shards.level import NOTHING, Recorded
 from rocwright.model.channels import Channels, IndexTable
 from rocwright.model.gpu import Families, base_targets
 from rocwright.model.plan import Group, Profile, ProfileTable, Rocm, Sources
 from rocwright.model.platforms import PLATFORMS
 from rocwright.model.runners import OVERRIDE, Runners, parse_override
+from rocwright.model.suites import SuiteTable
 from rocwright.sdk.intake.distribution import distributions, this_machine
 from rocwright.system.files import PARTIAL
 
@@ -37,7 +39,8 @@ class Known:
     those of the family by platform, `opt_in` those among them that are built only when asked for.
     `miniature` is the group that stands for all where the miniature family is built, `python` the interpreter
     that it is built with, `ref` its branch, `miniature_projects` those that it has (None: all). `indexes`
-    have names, `therock` is the store of TheRock's runs.
+    have names, `therock` is the store of TheRock's runs. `levels` say what is tested, `recorded` how long
+    that took.
     """
 
     families: Mapping[str, tuple[str, ...]]
@@ -50,6 +53,8 @@ class Known:
     miniature_projects: frozenset[str] | None = None
     indexes: IndexTable = field(default_factory=lambda: IndexTable(()))
     therock: str = ""
+    levels: SuiteTable | None = None
+    recorded: Recorded = NOTHING
 
 
 class _Demo(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -84,6 +89,7 @@ def known(overlay: Overlay | None = None, environment: Mapping[str, str] = os.en
         ref=demo.torch_ref,
         miniature_projects=frozenset(demo.projects),
         indexes=load_table("indexes", IndexTable, overlay),
+        levels=load_table("tests", SuiteTable, overlay),
         therock=f"s3://{load_table('channels', Channels, overlay).buckets.runs}",
     )
 
@@ -117,7 +123,7 @@ STORE, SCHEDULE, TESTED = "ROCWRIGHT_STORE", "ROCWRIGHT_SCHEDULE", "ROCWRIGHT_TE
 ROCM = "ROCWRIGHT_ROCM"
 _RUN_ID = re.compile(r"(?!.*\.\.)[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 # Objects of all runs lie beside the runs.
-_TAKEN = ("objects",)
+_TAKEN = ("objects", "reports")
 
 
 def words(given: Iterable[str]) -> tuple[str, ...]:

@@ -13,9 +13,9 @@ from typing import Literal
 from rocwright.errors import InvalidInput
 from rocwright.model.plan import Changes
 
-Axis = Literal["platform", "python", "ref", "group", "part", "family"]
+Axis = Literal["platform", "python", "ref", "group", "part", "family", "shard"]
 # Of ids, in this order: build-torch/linux/cp312/release-2.9/gfx94X-dcgpu.
-AXES: tuple[Axis, ...] = ("platform", "python", "ref", "group", "part", "family")
+AXES: tuple[Axis, ...] = ("platform", "python", "ref", "group", "part", "family", "shard")
 
 _ROCM: tuple[Axis, ...] = ("platform", "group")
 _BUILD: tuple[Axis, ...] = ("platform", "python", "ref", "group")
@@ -101,7 +101,7 @@ def kinds(
     if pytorch and staged:
         needs = ("rocm-packages", "lock-sources", "check", "upload-pytorch")
         found.append(Kind("stage", "stage_pytorch_wheels", _BUILD, needs, "channel"))
-        gate = ("stage", "test-pip", "test-uv", "test-pytorch")
+        gate = ("stage", "test-pip", "test-uv", "test-units", "test-pytorch")
         found.append(Kind("gate", "gate", _BUILD, gate, last=True))
         if promoted:
             found.append(Kind("promote", "promote", _BUILD, ("stage", "gate"), "channel"))
@@ -146,11 +146,14 @@ def _pytorch(projects: Sequence[tuple[str, Sequence[str]]], *, split: bool, part
         found.append(Kind("split", job, _BUILD, ("rocm-packages", *wheels.values())))
         wheels = {"split": "split"}
     made = tuple(wheels.values())
+    # The tests that are PyTorch's own come from the commit that the wheels were built from.
+    tested = ("lock-sources", "upload-pytorch")
     found += [
         Kind("check", job, _BUILD, ("rocm-packages", *made)),
         Kind("upload-pytorch", job, _BUILD, ("rocm-packages", "upload-rocm", "check", *made), "run"),
         Kind("test-pip", "install_pytorch_wheels", _BUILD, ("rocm-packages", "upload-pytorch")),
         Kind("test-uv", "install_pytorch_wheels", _BUILD, ("rocm-packages", "upload-pytorch")),
-        Kind("test-pytorch", "test_pytorch_wheels", (*_BUILD, "family"), ("upload-pytorch",), gpu=True),
+        Kind("test-units", "test_pytorch_on_host", (*_BUILD, "shard"), tested),
+        Kind("test-pytorch", "test_pytorch_wheels", (*_BUILD, "family", "shard"), tested, gpu=True),
     ]
     return found

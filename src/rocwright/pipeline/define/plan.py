@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fnmatch import fnmatchcase
 from functools import cache
 from itertools import pairwise, product
@@ -11,6 +11,8 @@ from pathlib import Path
 import msgspec
 
 from rocwright.errors import InvalidData, UsageError
+from rocwright.gputest.shards.level import NONE_OF_MINIATURE, NONE_TO_RUN, on_gpu, on_host, parse_shard
+from rocwright.model.gpu import expand
 from rocwright.model.plan import (
     SCHEMA,
     Cell,
@@ -23,6 +25,7 @@ from rocwright.model.plan import (
     parse_plan,
     unknown_step,
 )
+from rocwright.model.platforms import platform_named
 from rocwright.pipeline.define.cells import Row, make_cells, make_jobs
 from rocwright.pipeline.define.inputs import Known
 from rocwright.pipeline.define.kinds import SUMMARY, Kind, kinds
@@ -41,13 +44,14 @@ def make_plan(profile: Profile, choice: Choice, known: Known, publication: Publi
     runner = cache(known.runners.of_run(asked.tier, choice.run_id, bump=choice.bump))
     cells: list[Cell] = []
     for platform, held in asked.groups.items():
-        rows = [row for group in held for row in _rows(platform, group, asked)]
+        rows = [row for group in held for row in _rows(platform, group, asked, known)]
         cells += make_cells(
             _kinds(platform, asked, profile),
             rows,
-            settings=lambda kind, row: _settings(kind, row, profile, choice, asked),
+            settings=lambda kind, row: _settings(kind, row, profile, choice, asked, known),
             runner=runner,
         )
+    cells = [_own_tests(cell, asked, known) for cell in cells]
     cells.append(_summary(cells))
     return Plan(
         schema=SCHEMA,
@@ -114,12 +118,52 @@ def chosen(plan: Plan, globs: Sequence[str]) -> Plan:
     return msgspec.structs.replace(plan, cells=cells, jobs=jobs, notes=notes)
 
 
-def _rows(platform: str, group: Group, asked: RunMatrix) -> list[Row]:
+def _rows(platform: str, group: Group, asked: RunMatrix, known: Known) -> list[Row]:
     pairs = product(asked.pythons, asked.refs[platform, group.name].items())
+    shards = _shards(platform, asked, known)
     return [
-        Row(platform, python, ref, group, _parts(here, asked.device_groups), here)
+        Row(platform, python, ref, group, _parts(here, asked.device_groups), here, shards)
         for python, (ref, here) in pairs
     ]
+
+
+def _shards(platform: str, asked: RunMatrix, known: Known) -> Callable[[str], tuple[str, ...]]:
+    """The shards of PyTorch's own tests, by the family whose GPU they run on; none of the miniature's."""
+    table = known.levels
+    if table is None or asked.sources == "miniature":
+        return lambda family: ("",)
+    level, recorded, here = table.at(asked.test_level), known.recorded, platform_named(platform)
+
+    @cache
+    def shards(family: str) -> tuple[str, ...]:
+        if not family:
+            return on_host(level, table, recorded, here)
+        row = known.runners.on(family, platform)
+        if row is not None and row.sanity_only:
+            return ("",)
+        return on_gpu(level, table, recorded, here, expand([family], known.families))
+
+    return shards
+
+
+def _own_tests(cell: Cell, asked: RunMatrix, known: Known) -> Cell:
+    """PyTorch's own tests where they can run; that there is nothing to run is no pass.
+
+    The miniature family has the smoke tests alone, and some configurations need a machine with several GPUs.
+    """
+    if cell.kind == "test-units" and asked.sources == "miniature":
+        return msgspec.structs.replace(cell, skip=NONE_OF_MINIATURE)
+    config = parse_shard(cell.shard).config
+    if known.levels is None or not config or known.levels.config_row(config).gpus == "one" or cell.skip:
+        return cell
+    label = known.runners.multi_gpu_of(cell.family, cell.platform)
+    where = f"{cell.family} on {cell.platform}"
+    none = (
+        ""
+        if label
+        else f"{NONE_TO_RUN}: {config} needs several GPUs, and there is no such runner for {where}"
+    )
+    return msgspec.structs.replace(cell, runner=label, skip=none)
 
 
 def _kinds(platform: str, asked: RunMatrix, profile: Profile) -> tuple[Kind, ...]:
@@ -147,7 +191,9 @@ def _parts(group: Group, count: int) -> tuple[str, ...]:
     return tuple("+".join(group.targets[a:b]) for a, b in pairwise(cut))
 
 
-def _settings(kind: Kind, row: Row, profile: Profile, choice: Choice, asked: RunMatrix) -> dict[str, str]:
+def _settings(
+    kind: Kind, row: Row, profile: Profile, choice: Choice, asked: RunMatrix, known: Known
+) -> dict[str, str]:
     """What decides a cell's result: nothing of the profile, but for what goes to its run or a channel."""
     found: dict[str, str] = {}
     if "group" in kind.axes:
@@ -156,8 +202,14 @@ def _settings(kind: Kind, row: Row, profile: Profile, choice: Choice, asked: Run
         found["rocm"] = asked.rocm.words
     if kind.name == "lock-sources":
         found["sources"] = asked.sources
-    if kind.name == "test-pytorch":
-        found["tests"] = " ".join((asked.test_level, *choice.tests))
+    level = " ".join((asked.test_level, *choice.tests))
+    if kind.name in ("test-units", "test-pytorch") or (kind.name == "test-rocm" and level != "quick"):
+        found["tests"] = level
+    if "shard" in kind.axes and known.recorded.runs:
+        places = row.group_of(kind.axes).families if kind.gpu else ("",)
+        if any(len(row.shards(place)) > 1 for place in places):
+            # Every machine cuts by the times of the same runs.
+            found["durations"] = " ".join(known.recorded.runs)
     if kind.changes != "nothing":
         found["run"] = choice.run_id
     if kind.changes == "channel" or kind.name == "gate":

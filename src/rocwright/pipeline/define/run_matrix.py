@@ -54,10 +54,7 @@ def resolve(profile: Profile, choice: Choice, known: Known) -> RunMatrix:
     level = choice.test_level or "quick"
     if choice.build_pytorch and (level != "quick" or choice.tests):
         named = f", with {' '.join(choice.tests)}" if choice.tests else ""
-        notes.append(
-            f"tests are {level}{named}; test-pytorch runs the smoke tests, which are all that a run has: for "
-            "PyTorch's own tests use rocwright test units or full"
-        )
+        notes.append(f"tests are {level}{named}")
     refs = {
         (platform, group.name): _refs(platform, group, profile, choice, known, mini, notes)
         for platform, held in groups.items()

@@ -78,8 +78,11 @@ def _called(kind: JobKind, needs: Sequence[JobKind], condition: str, platform: s
             "package_find_links_url": _told(needs, "pytorch_package_find_links_url", platform),
             "torch_version": _told(needs, "torch_version", platform),
         }
+    name = "matrix.row.family"
+    if "shard" in kind.own:
+        name = f"matrix.row.shard && format('{{0}} {{1}}', {name}, matrix.row.shard) || {name}"
     return WorkflowJob(
-        name=expression("matrix.row.family"),
+        name=expression(name),
         needs=tuple(shown(one.name, platform) for one in needs),
         if_=condition,
         strategy=over(has(kind.name)),

@@ -246,6 +246,8 @@ def _done(
     run: bool, choice: Choice, change: Started, event: Event, profile: Profile, wish: Wish, said: _Said
 ) -> Chosen:
     level, why = _test_level(event, profile, change, wish)
+    if choice.test_level is not None and wish.test_level is None:
+        level, why = choice.test_level, "an option says so"
     return Chosen(
         run=run,
         choice=msgspec.structs.replace(choice, test_level=level, tests=wish.tests),

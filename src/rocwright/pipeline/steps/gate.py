@@ -10,13 +10,14 @@ import msgspec
 
 from rocwright.engine.graph import Inputs, Note, Step
 from rocwright.errors import GateClosed, IntegrityError
+from rocwright.gputest.shards.level import NONE_OF_MINIATURE, NONE_TO_RUN
 from rocwright.model.channels import Channels
 from rocwright.model.gpu import Families, base_targets, expand
 from rocwright.model.runners import Runners
 from rocwright.model.sets import WAIVER, SetManifest, Statement, set_id
 from rocwright.pipeline.options import RunOptions
 from rocwright.pipeline.records import ENDED, Ended, LeftOut
-from rocwright.pipeline.steps.gpu import GpuTested
+from rocwright.pipeline.steps.own_tests import UNITS_SUITE, GpuTested, none_of_miniature
 from rocwright.pipeline.steps.publish import StagedSet, keys_of
 from rocwright.pipeline.steps.sources import family_projects
 from rocwright.pipeline.steps.testing import (
@@ -80,11 +81,13 @@ def gate_step(options: RunOptions, needs: tuple[str, ...]) -> Step:
             *tested_statements(manifest, tested),
             *gpu_statements(manifest, machines, silent),
             *silent_statements(manifest, silent),
+            *none_statements(options, manifest, machines, inputs),
             *_bypasses(options, manifest),
         )
         channels = options.table("channels", Channels)
         policy = policy_for(manifest, channels, channels.named(options.channel or "release"), today())
         decision = _with_tests(decide(set_id(manifest), statements, policy), statements)
+        decision = _with_levels(decision, machines)
         untested = all(one.passed or one.rule == "untested" for one in decision.rulings)
         if not decision.promote and (options.publication.channels or not untested):
             raise GateClosed(
@@ -104,8 +107,18 @@ def gate_step(options: RunOptions, needs: tuple[str, ...]) -> Step:
             "channels": options.publication.channels,
             "own": options.overlaid("families", "channels"),
         },
-        summary=lambda value: f"{'open' if value.passed else 'closed'}, {value.decision.rule}",
+        summary=_said,
     )
+
+
+def _said(value: Gated) -> str:
+    """The decision, and which tests there were none of: nobody is to take them for passed."""
+    none = [
+        one.detail
+        for one in latest_results(value.statements).values()
+        if not one.runner and one.detail.startswith(NONE_TO_RUN)
+    ]
+    return "; ".join([f"{'open' if value.passed else 'closed'}, {value.decision.rule}", *dict.fromkeys(none)])
 
 
 def require_tested_files(manifest: SetManifest, tested: Mapping[str, str]) -> None:
@@ -150,16 +163,48 @@ def _kind(name: str) -> str:
 
 
 def silent_statements(manifest: SetManifest, silent: Sequence[str]) -> list[Statement]:
-    """Of installations without a result: success with another installer does not make up for it."""
+    """Of tests on a host without a result: success with another installer does not make up for it."""
+    suites = {"test-pip": (ROCM_SUITE, HOST_SUITE), "test-units": (UNITS_SUITE,)}
+    suites["test-uv"] = suites["test-pip"]
     return [
         result_statement(
             manifest,
             SuiteResult(suite, manifest.family, "cancelled", True, detail=f"{name} ended without a report"),
         )
         for name in silent
-        if _kind(name) != "test-pytorch"
-        for suite in (ROCM_SUITE, HOST_SUITE)
+        for suite in suites.get(_kind(name), ())
     ]
+
+
+def none_statements(
+    options: RunOptions, manifest: SetManifest, tested: Sequence[GpuTested], inputs: Inputs
+) -> list[Statement]:
+    """What of the level there was nothing to run of, which is no pass: by suite, with the reason.
+
+    A plan knows some of that before anything runs, and leaves those cells out.
+    """
+    ended = inputs.get(ENDED, Ended).cells if ENDED in inputs.values else {}
+    none = {run.suite: run.none for machine in tested for run in machine.suites if run.none}
+    none |= {_kind(id_): end.why for id_, end in ended.items() if end.why.startswith(NONE_TO_RUN)}
+    if options.sources == "miniature":
+        none = {UNITS_SUITE: NONE_OF_MINIATURE}
+    return [
+        result_statement(manifest, SuiteResult(suite, manifest.family, "skipped", False, detail=why))
+        for suite, why in none.items()
+    ]
+
+
+def _with_levels(decision: Decision, tested: Sequence[GpuTested]) -> Decision:
+    """The decision, closed where PyTorch's own tests of the level that was asked for were not to be run."""
+    left = [
+        f"{machine.asked} tests were asked for, and {run.told}"
+        for machine in tested
+        for run in machine.suites
+        if run.none and not run.suite.startswith("rocm-") and run != none_of_miniature()
+    ]
+    if not decision.promote or not left:
+        return decision
+    return _closed(decision, "; ".join(dict.fromkeys(left)))
 
 
 def _with_tests(decision: Decision, statements: Sequence[Statement]) -> Decision:
@@ -173,11 +218,13 @@ def _with_tests(decision: Decision, statements: Sequence[Statement]) -> Decision
     ]
     if not bad:
         return decision
-    ruling = Ruling("tests", False, f"{'; '.join(sorted(bad))}; what fails its tests is not promoted")
+    return _closed(decision, f"{'; '.join(sorted(bad))}; what fails its tests is not promoted")
+
+
+def _closed(decision: Decision, reason: str) -> Decision:
+    ruling = Ruling("tests", False, reason)
     rulings = (*(one for one in decision.rulings if one.rule != "tests"), ruling)
-    return msgspec.structs.replace(
-        decision, promote=False, rule="tests", reason=ruling.reason, rulings=rulings
-    )
+    return msgspec.structs.replace(decision, promote=False, rule="tests", reason=reason, rulings=rulings)
 
 
 def gpu_statements(
@@ -191,9 +238,15 @@ def gpu_statements(
     said: list[SuiteResult] = []
     for machine in tested:
         for run in machine.suites:
+            if run.none:
+                continue
             if run.target and run.target not in base_targets(manifest.targets):
                 continue
-            counts = f"{run.verdicts.passed} passed, {run.verdicts.failed} failed on {machine.family}"
+            first = f" ({run.verdicts.failures[0]})" if run.verdicts.failures else ""
+            counts = f"{run.verdicts.passed} passed, {run.verdicts.failed} failed{first}"
+            counts += (
+                f" on {machine.family or 'the host'}{f', shard {machine.shard}' if machine.shard else ''}"
+            )
             result: Result = "passed" if run.good else "failed"
             target = next((one for one in manifest.targets if run.target in base_targets([one])), "")
             # Of several machines with one GPU the worse result counts.

@@ -10,12 +10,14 @@ from pathlib import Path, PurePosixPath
 from rocwright.engine.graph import Step
 from rocwright.errors import InvalidInput
 from rocwright.model.plan import Cell, Plan, RocmKind
+from rocwright.model.project import TORCH
 from rocwright.pipeline.define.kinds import SUMMARY
 from rocwright.pipeline.options import RunOptions, Workspace
 from rocwright.pipeline.records import ENDED, Machine, place_of
 from rocwright.pipeline.steps.gate import gate_step, promote_step
 from rocwright.pipeline.steps.gpu import pytorch_test_step, rocm_test_step
 from rocwright.pipeline.steps.index import index_artifacts_step, index_packages_step
+from rocwright.pipeline.steps.own_tests import units_step
 from rocwright.pipeline.steps.publish import (
     check_rocm_step,
     check_step,
@@ -63,6 +65,7 @@ _OWN: dict[str, Callable[[RunOptions, Needs], Step]] = {
     "gate": gate_step,
     "promote": promote_step,
     "test-rocm": rocm_test_step,
+    "test-units": units_step,
     "test-pytorch": pytorch_test_step,
     "split": split_step,
     "merge-torch": merge_step,
@@ -114,6 +117,8 @@ def _steps_of_kind(kind: str, options: RunOptions, given: Needs) -> list[Step]:
     if (elsewhere := _ELSEWHERE.get((options.rocm.kind, kind))) is not None:
         return elsewhere(options, given)
     own = _OWN[kind](options, given)
+    if kind in ("test-units", "test-pytorch") and options.sources == "upstream":
+        return [checkout_step(options, TORCH), own]
     if kind == "rocm-artifacts":
         return [*rocm_source_steps(options), own]
     if kind == "rocm-packages":
@@ -165,6 +170,8 @@ def options_of(cell: Cell, plan: Plan, machine: Machine) -> RunOptions:
         group=cell.group,
         gpu_family=cell.family,
         tests=cell.settings.get("tests", ""),
+        shard=cell.shard,
+        durations=tuple(cell.settings.get("durations", "").split()),
         families=plan.group(cell.group, cell.platform).families if cell.group else (),
         part=tuple(filter(None, cell.part.split("+"))),
         sources=plan.sources,

@@ -83,12 +83,16 @@ class Counts(msgspec.Struct, frozen=True):
 
 
 class Suite(msgspec.Struct, frozen=True):
-    """One suite on one target (empty: on the host); not `complete` where it gave no report."""
+    """One suite on one target (empty: on the host); not `complete` where it gave no report.
+
+    `none` says why it has nothing to run.
+    """
 
     suite: str = ""
     target: str = ""
     verdicts: Counts = Counts()
     complete: bool = True
+    none: str = ""
 
 
 class Tests(msgspec.Struct, frozen=True):
@@ -227,7 +231,8 @@ def gate_of(record: Record) -> Gate:
 def failed_tests(record: Record) -> str:
     """What did not pass in a step of tests that came to its end, in a line; empty where all of it did.
 
-    A suite of which nothing passed proves nothing, and a suite without a report has not ended.
+    A suite of which nothing passed proves nothing, and a suite without a report has not ended. That there is
+    nothing to run is for the gate to judge.
     """
     if record.state != "done" or not record.cell.startswith(_TESTS):
         return ""
@@ -235,7 +240,7 @@ def failed_tests(record: Record) -> str:
 
 
 def _good(suite: Suite) -> bool:
-    return suite.complete and suite.verdicts.passed > 0 and suite.verdicts.failed == 0
+    return bool(suite.none) or (suite.complete and suite.verdicts.passed > 0 and suite.verdicts.failed == 0)
 
 
 def _told(suite: Suite) -> str:

@@ -134,6 +134,7 @@ def _tests(cell: Cell, record: Record, plan: Plan, pages: tuple[str, ...] = ()) 
     suites = tests.every()
     lines += table(("", "Suite", "On", "Passed", "Failed", "Skipped"), map(_suite, suites)) if suites else []
     lines += [f"{text(record.summary)}.", ""]
+    lines += [f"* {text(one.suite)}: {text(one.none)}" for one in suites if one.none]
     failures = [name for one in suites for name in one.verdicts.failures]
     lines += [f"* {code(name)}" for name in failures[:_FAILURES]]
     return lines + ([f"* {len(failures) - _FAILURES} more"] if len(failures) > _FAILURES else [])
@@ -141,7 +142,15 @@ def _tests(cell: Cell, record: Record, plan: Plan, pages: tuple[str, ...] = ()) 
 
 def _suite(one: Suite) -> tuple[str, ...]:
     found = one.verdicts
-    mark = "❌ failed" if found.failed else "✅ passed" if found.passed else "⏭️ skipped"
+    mark = (
+        "⏭️ none to run"
+        if one.none
+        else "❌ failed"
+        if found.failed
+        else "✅ passed"
+        if found.passed
+        else "⏭️ skipped"
+    )
     numbers = (str(found.passed), str(found.failed), str(found.skipped))
     return (mark if one.complete else "⚠️ no report", text(one.suite), text(one.target) or "host", *numbers)
 
@@ -214,6 +223,7 @@ _TOLD: dict[str, Callable[[Cell, Record, Plan], list[str]]] = {
     "summary": _ends,
     "test-pip": _tests,
     "test-pytorch": _tests,
+    "test-units": _tests,
     "test-rocm": _tests,
     "test-uv": _tests,
     "upload-pytorch": _upload,

@@ -75,7 +75,7 @@ def test_many_jobs_are_drawn_as_one_with_their_number() -> None:
     pythons = tuple(f"3.{number}" for number in range(8, 15))
     plan = plan_of(Choice("mine", "7", pythons=pythons, refs=("main", "nightly")))
     labels, _, edges, _ = read(mermaid(plan))
-    assert len(labels) == len(folded(plan)) == 11
+    assert len(labels) == len(folded(plan)) == 12
     assert "build_pytorch_wheels<br/>14 jobs" in labels.values()
     assert "ci_summary" in labels.values()
     assert len(edges) < 20
@@ -98,4 +98,4 @@ def test_folding_counts_every_step_and_platform() -> None:
     assert sum(len(one.jobs) for one in found) == len(plan.jobs)
     assert [one.platform for one in found[-2:]] == ["windows", ""]
     tests = next(one for one in found if (one.name, one.platform) == ("test_pytorch_wheels", "linux"))
-    assert (len(tests.jobs), tests.skipped, tests.needs) == (2, 1, ("build_pytorch_wheels",))
+    assert (len(tests.jobs), tests.skipped, tests.needs) == (2, 1, ("lock_sources", "build_pytorch_wheels"))

@@ -236,7 +236,7 @@ def of_profile() -> dict[str, dict[str, str]]:
 
 def test_ci_and_release_run_the_same_steps(of_profile: dict[str, dict[str, str]]) -> None:
     assert set(of_profile) == {"ci", "dev", "nightly", "release"}
-    assert len(of_profile["ci"]) == 21
+    assert len(of_profile["ci"]) == 22
     for name, digests in of_profile.items():
         assert digests == of_profile["ci"], name
 

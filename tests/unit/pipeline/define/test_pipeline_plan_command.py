@@ -29,7 +29,7 @@ def test_the_view_says_what_would_be_done_and_written(tmp_path: Path) -> None:
     done = run(tmp_path)
     assert done.returncode == 0
     text = done.stdout
-    assert text.startswith("Run local of the profile ci: 20 steps in 11 jobs, 1 build of torch\n")
+    assert text.startswith("Run local of the profile ci: 21 steps in 12 jobs, 1 build of torch\n")
     for line in (
         "build_python_packages  linux 1 3 rocm-packages check-rocm upload-rocm build_artifacts",
         "local-linux/python/debian12/ upload-rocm/linux/debian12",
@@ -81,7 +81,7 @@ def test_json_is_the_plan_and_can_be_planned_from(tmp_path: Path) -> None:
 
 def test_ids_are_lines_that_can_be_chosen_from(tmp_path: Path) -> None:
     everything = run(tmp_path, "--ids").stdout.splitlines()
-    assert len(everything) == 20 and everything[-1] == "summary"
+    assert len(everything) == 21 and everything[-1] == "summary"
     some = run(tmp_path, "--ids", "--only", "build-*", "--only", "gate/*")
     chosen = [id_ for id_ in everything if id_.startswith(("build-", "gate"))]
     assert some.stdout.splitlines() == chosen
@@ -180,11 +180,12 @@ def test_the_whole_release_matrix_has_the_cells_it_should(tmp_path: Path) -> Non
     done = run(tmp_path, *release, "--grouping", "family", "--json")
     plan = msgspec.json.decode(done.stdout, type=Plan)
     rows = 5 * 3 * 20
-    # On Linux five projects, on Windows three; then split, check, upload, pip, uv, GPU, stage, gate, promote.
+    # On Linux five projects, on Windows three; then split, check, upload, pip, uv, host, GPU, stage, gate and
+    # promote.
     # ROCm: five for each group and platform. Branches are locked once a platform; one summary.
-    assert len(plan.cells) == rows * (5 + 9) + rows * (3 + 9) + 2 * 20 * 5 + 2 * 3 + 1
+    assert len(plan.cells) == rows * (5 + 10) + rows * (3 + 10) + 2 * 20 * 5 + 2 * 3 + 1
     # As the profile has it: one build for all of them, each of which is tested; ROCm once for a platform.
     done = run(tmp_path, *release)
-    steps = 15 * (5 + 8 + 20) + 15 * (3 + 8 + 20) + 2 * (4 + 20) + 2 * 3 + 1
+    steps = 15 * (5 + 9 + 20) + 15 * (3 + 9 + 20) + 2 * (4 + 20) + 2 * 3 + 1
     assert f": {steps} steps in " in done.stdout
     assert ", 30 builds of torch" in done.stdout

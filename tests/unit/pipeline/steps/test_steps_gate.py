@@ -16,7 +16,7 @@ from rocwright.errors import GateClosed, IntegrityError
 from rocwright.gputest.smoke import Verdicts
 from rocwright.model.channels import Channels
 from rocwright.model.plan import Choice, Publication
-from rocwright.model.sets import BUILD, FINDINGS, FileEntry, about_set, new_set, set_id
+from rocwright.model.sets import BUILD, FINDINGS, FileEntry, Statement, about_set, new_set, set_id
 from rocwright.pipeline.cells.act import act
 from rocwright.pipeline.define.inputs import known, profiles
 from rocwright.pipeline.define.plan import make_plan
@@ -30,8 +30,8 @@ from rocwright.pipeline.steps.gate import (
     promote_step,
     require_tested_files,
 )
-from rocwright.pipeline.steps.gpu import GpuTested, SuiteRun
 from rocwright.pipeline.steps.of_cell import options_of
+from rocwright.pipeline.steps.own_tests import GpuTested, SuiteRun
 from rocwright.pipeline.steps.publish import StagedSet
 from rocwright.pipeline.steps.testing import Tested
 from rocwright.store.gate import Decision, decide, policy_for
@@ -265,3 +265,80 @@ def test_a_channel_that_asks_for_no_test_takes_nothing_that_failed_one(
         return
     with pytest.raises(GateClosed, match="smoke-host on gfx94X-dcgpu failed; what fails its tests"):
         step.act(inputs, lambda _: None)
+
+
+# ---- PyTorch's own tests ----
+
+
+def units(
+    verdicts: Verdicts = GOOD, *, complete: bool = True, none: str = "", shard: str = "", name: str = "units"
+) -> GpuTested:
+    run = SuiteRun(name, "", verdicts, complete, none)
+    return GpuTested("", {}, "", (run,), FILES, asked="standard", shard=shard)
+
+
+def with_units(tmp_path: Path, *machines: GpuTested, needs: tuple[str, ...] = ()) -> Gated:
+    """The gate of a channel that asks for no test: what is asked for is up to the run."""
+    asked = replace(options(tmp_path, channels=True), channel="staging")
+    shards = {f"test-units/linux/{number}": machine for number, machine in enumerate(machines)}
+    staged = StagedSet(set_id(MANIFEST), "", "", MANIFEST, SAID, "")
+    done = gate_step(asked, needs).act(Inputs({"stage": staged, **shards}), lambda _: None)
+    assert isinstance(done, Gated)
+    return done
+
+
+def test_own_tests_that_passed_on_a_host_open_nothing_that_asks_for_a_gpu(tmp_path: Path) -> None:
+    assert with_units(tmp_path, units()).passed
+    statements = gpu_statements(MANIFEST, [units()], ())
+    (said,) = (one.predicate for one in statements)
+    assert (said["suite"], said.get("target")) == ("units", None)
+    assert not decide_release([*statements]).promote
+
+
+def decide_release(statements: list[Statement]) -> Decision:
+    from rocwright.pipeline.steps.testing import tested_statements
+
+    channels = load_table("channels", Channels)
+    host = tested_statements(MANIFEST, [installed("pip"), installed("uv")])
+    policy = policy_for(MANIFEST, channels, channels.named("release"), date(2026, 11, 26))
+    return decide(set_id(MANIFEST), [*SAID, *host, *statements], policy)
+
+
+@pytest.mark.parametrize(
+    ("lost", "why"),
+    [
+        (units(Verdicts(9, 1, 0, ("test_nn.py::TestNN::test_x: wrong",)), shard="2of3"), "units .* failed"),
+        (units(complete=False, shard="2of3"), "units .* failed"),
+        (units(Verdicts(0, 0, 0), shard="2of3"), "units .* failed"),
+        (units(Verdicts(0, 0, 7), shard="2of3"), "units .* failed"),
+        (
+            units(Verdicts(0, 0, 0), none="none to run: distributed needs several GPUs", name="full-x"),
+            "standard tests were asked for, and full-x: none to run: distributed needs several GPUs",
+        ),
+    ],
+    ids=["failed", "stopped", "none-collected", "all-skipped", "none-to-run"],
+)
+def test_one_bad_shard_of_a_level_keeps_the_gate_closed(tmp_path: Path, lost: GpuTested, why: str) -> None:
+    with pytest.raises(GateClosed, match=why):
+        with_units(tmp_path, units(shard="1of3"), lost, units(shard="3of3"))
+
+
+def test_a_shard_that_died_is_lost_and_not_passed(tmp_path: Path) -> None:
+    with pytest.raises(GateClosed, match="units on gfx94X-dcgpu cancelled"):
+        with_units(tmp_path, units(shard="1of2"), needs=("test-units/linux/0", "test-units/linux/lost"))
+
+
+def test_rocms_own_tests_that_no_package_holds_are_told_and_close_nothing(tmp_path: Path) -> None:
+    none = "none to run: the packages hold no tests of rocBLAS"
+    done = with_units(tmp_path, units(), units(Verdicts(0, 0, 0), none=none, name="rocm-components"))
+    assert done.passed
+    (said,) = (one.predicate for one in done.statements if one.predicate.get("detail") == none)
+    assert (said["result"], said["runner"]) == ("skipped", False)
+
+
+def test_of_the_miniature_the_gate_says_that_there_was_nothing_to_run(tmp_path: Path) -> None:
+    done = gated(tmp_path, channels=True, sources="miniature")
+    said = gate_step(options(tmp_path, channels=True, sources="miniature"), ()).summary(done)
+    assert said == "open, bypassed; none to run: the miniature family has no test files of PyTorch's own"
+    (units_said,) = (one.predicate for one in done.statements if one.predicate.get("suite") == "units")
+    assert (units_said["result"], units_said["runner"]) == ("skipped", False)

@@ -12,7 +12,8 @@ import pytest
 from miniature_pytorch import HIP_GPUS, write_torch
 from rocwright.errors import NoGpu
 from rocwright.gputest.smoke import Verdicts
-from rocwright.pipeline.steps.gpu import SuiteRun, run_smoke
+from rocwright.pipeline.steps.gpu import run_smoke
+from rocwright.pipeline.steps.own_tests import SuiteRun
 
 
 @pytest.fixture
