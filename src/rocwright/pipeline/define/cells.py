@@ -31,8 +31,8 @@ def _whole(family: str) -> tuple[str, ...]:
 class Row:
     """One build: a place on all axes but those of single parts, families and shards.
 
-    `here` is the group as this branch has it, where that is not all of it; `shards` are those of its tests, by
-    the family whose GPU they run on (empty: none).
+    `here` is the group as this branch has it, where that is not all of it; `shards` are those of its tests,
+    by the family whose GPU they run on (empty: none).
     """
 
     platform: str
