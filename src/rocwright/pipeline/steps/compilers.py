@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -127,7 +128,7 @@ def _socket(kind: str) -> Iterator[dict[str, str]]:
 
     In a directory that nobody else can enter, with a name that is short enough for a socket.
     """
-    if kind != "sccache" or os.name == "nt":
+    if kind != "sccache" or sys.platform == "win32":
         yield {}
         return
     with tempfile.TemporaryDirectory(prefix="rocwright-") as folder:
