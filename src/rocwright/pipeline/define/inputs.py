@@ -119,6 +119,8 @@ SOURCES = "ROCWRIGHT_SOURCES"
 # Variables of a repository that rendered workflows pass on: where results go; whether schedules start
 # anything (on, off; where it is not set, not in a fork); what is tested on GPUs, as --test-families takes it.
 STORE, SCHEDULE, TESTED = "ROCWRIGHT_STORE", "ROCWRIGHT_SCHEDULE", "ROCWRIGHT_TEST_FAMILIES"
+# Of a workflow or a machine: which compiler cache builds use, auto where it is not set.
+COMPILER_CACHE = "ROCWRIGHT_COMPILER_CACHE"
 # Of a workflow or a machine: where ROCm comes from where no option says so.
 ROCM = "ROCWRIGHT_ROCM"
 _RUN_ID = re.compile(r"(?!.*\.\.)[A-Za-z0-9][A-Za-z0-9._-]{0,127}")

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from rocwright.model.platforms import PLATFORMS
 from rocwright.model.workflows import WorkflowTable
 from rocwright.pipeline.carry import CARRY
+from rocwright.pipeline.define.inputs import COMPILER_CACHE
 from rocwright.pipeline.render.document import (
     OWN,
     STORED,
@@ -46,6 +47,7 @@ def environment(table: WorkflowTable, platform: str = "") -> dict[str, str]:
     return {
         "ROCWRIGHT_STORE": expression(f"{OWN} && vars.ROCWRIGHT_STORE || ''"),
         CARRY: expression(f"{STORED} && 'store' || 'artifacts'"),
+        COMPILER_CACHE: expression(f"vars.{COMPILER_CACHE}"),
         "AWS_REGION": expression(f"vars.ROCWRIGHT_REGION || '{table.region}'"),
         **(work_environment(table, platform) if platform else {}),
     }

@@ -22,11 +22,10 @@ from rocwright.builder.decide.plan import CACHES
 from rocwright.builder.units.caches import find_cache
 from rocwright.engine.graph import Note
 from rocwright.errors import UsageError
+from rocwright.pipeline.define.inputs import COMPILER_CACHE
 from rocwright.pipeline.options import RunOptions
 from rocwright.store.layout import CACHE
 
-# Of a machine or a workflow: auto, none, or one of the two.
-VARIABLE = "ROCWRIGHT_COMPILER_CACHE"
 _CHOICES = ("auto", "none", *CACHES)
 # With these somebody has said already where sccache, or ccache, keeps what it has.
 _PLACES = re.compile(
@@ -74,9 +73,9 @@ def compiler_cache(
 
 
 def _said(environment: Mapping[str, str]) -> str:
-    said = environment.get(VARIABLE, "").strip() or "auto"
+    said = environment.get(COMPILER_CACHE, "").strip() or "auto"
     if said not in _CHOICES:
-        raise UsageError(f"{VARIABLE} is {said!r}", next_step=f"set it to one of: {' '.join(_CHOICES)}")
+        raise UsageError(f"{COMPILER_CACHE} is {said!r}", next_step=f"set it to one of: {' '.join(_CHOICES)}")
     return said
 
 
