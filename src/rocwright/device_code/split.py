@@ -32,8 +32,8 @@ _LARGEST_CODE = (4 << 30) - 1  # what AMD's runtime unpacks
 
 @dataclass(frozen=True)
 class LibraryPlan:
-    """One library's split: its name in the archives, the host file with its identity, and each bundle with the
-    numbers of the wrappers that lead to it."""
+    """One library's split: its name in the archives, the host file and its identity, and each bundle with
+    the numbers of the wrappers that lead to it."""
 
     kernel: str
     build: str

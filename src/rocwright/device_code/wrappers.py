@@ -92,7 +92,9 @@ def foreign_references(
         for place, _, info, addend in relocations(elf, file)
         if start <= place < end or (info == relative and start <= addend < end) or info >> 32 in inside
     ]
-    found += [p for p in relative_places(elf, file) if start <= p < end or start <= word_at(elf, file, p) < end]
+    found += [
+        p for p in relative_places(elf, file) if start <= p < end or start <= word_at(elf, file, p) < end
+    ]
     if elf.kind == "exec":
         found += _words_between(elf, file, start, end)
     return [place for place in found if place not in own]

@@ -1,4 +1,4 @@
-"""Find which kernels a library or program registers at start, and so can launch.
+"""Which kernels a library or program registers at start, and so can launch; and which a code object defines.
 
 The compiler makes one constructor for each translation unit: it hands the unit's wrapper to
 `__hipRegisterFatBinary` and then every kernel, by name, to `__hipRegisterFunction`. Constructors stand in
@@ -14,9 +14,10 @@ from collections.abc import Iterator
 from functools import cached_property
 
 from rocwright.binary import elf as fmt
-from rocwright.binary.elf import Elf
+from rocwright.binary.elf import Elf, Section, read_elf
 from rocwright.binary.view import View
 from rocwright.device_code.wrappers import Unsplittable, relative_places, relocations, word_at
+from rocwright.errors import InvalidElf
 
 _OPENS, _REGISTERS = b"__hipRegisterFatBinary", b"__hipRegisterFunction"
 _DT_JMPREL, _DT_PLTRELSZ = 23, 2
@@ -35,6 +36,7 @@ _NAME = re.compile(rb"[A-Za-z_.$][0-9A-Za-z_.$]*\Z")
 _SILENCE = 1 << 10
 _LONGEST_NAME = 1 << 16
 _ENTRY = 16  # bytes of an entry of the linkage table
+_DESCRIPTOR = b".kd"  # what the symbol of a kernel's descriptor ends with
 
 
 def registered_kernels(elf: Elf, file: View) -> frozenset[str] | None:
@@ -74,14 +76,8 @@ class _Constructors:
         table = next((s for s in self.elf.section_table if s.type == fmt.SHT_DYNSYM), None)
         if table is None or table.link >= len(self.elf.section_table):
             return {}
-        strings = self.elf.section_table[table.link]
-        text = self.file.read_at(strings.offset, strings.size)
-        rows = self.file.read_at(table.offset, table.size - table.size % fmt.SYM.size)
-        wanted = {}
-        for number, row in enumerate(fmt.SYM.iter_unpack(rows)):
-            name = text[row[0] : text.find(b"\0", row[0])]
-            if name in (_OPENS, _REGISTERS):
-                wanted[number] = name
+        names = enumerate(word for word, _ in _symbols(self.elf, self.file, table))
+        wanted = {number: name for number, name in names if name in (_OPENS, _REGISTERS)}
         slots = [*relocations(self.elf, self.file), *self._jump_slots()] if wanted else []
         return {place: wanted[info >> 32] for place, _, info, _ in slots if info >> 32 in wanted}
 
@@ -177,11 +173,35 @@ class _Constructors:
         return None
 
     @cached_property
-    def _constants(self) -> list[fmt.Section]:
+    def _constants(self) -> list[Section]:
         barred = fmt.SHF_WRITE | fmt.SHF_EXECINSTR
         return [
             s
             for s in self.elf.section_table
-            if s.flags & fmt.SHF_ALLOC and not s.flags & barred and s.type == fmt.SHT_PROGBITS
+            if s.flags & fmt.SHF_ALLOC
+            and not s.flags & barred
+            and s.type == fmt.SHT_PROGBITS
             and s.name != fmt.HIP_FATBIN
         ]
+
+
+def defined_kernels(file: View) -> frozenset[str]:
+    """Mangled names of the kernels that a code object defines; none for one that is no AMD GPU's ELF file."""
+    try:
+        elf = read_elf(file)
+    except InvalidElf:
+        return frozenset()
+    table = next((s for s in elf.section_table if s.type == fmt.SHT_DYNSYM), None)
+    if elf.machine != fmt.EM_AMDGPU or table is None or table.link >= len(elf.section_table):
+        return frozenset()
+    words = (word for word, section in _symbols(elf, file, table) if section and word.endswith(_DESCRIPTOR))
+    return frozenset(word.removesuffix(_DESCRIPTOR).decode("utf-8", "replace") for word in words)
+
+
+def _symbols(elf: Elf, file: View, table: Section) -> Iterator[tuple[bytes, int]]:
+    """Name and section of each dynamic symbol, in order."""
+    strings = elf.section_table[table.link]
+    text = file.read_at(strings.offset, strings.size)
+    rows = file.read_at(table.offset, table.size - table.size % fmt.SYM.size)
+    for name, _, _, section, _, _ in fmt.SYM.iter_unpack(rows):
+        yield text[name : text.find(b"\0", name)], section
