@@ -26,7 +26,9 @@ from rocwright.device_code.wrappers import (
     read_wrappers,
 )
 from rocwright.model.gpu import InvalidTarget, parse_target
+from rocwright.system.files import CHUNK
 
+_BUILD_ID = ".note.gnu.build-id"
 _LARGEST_CODE = (4 << 30) - 1  # what AMD's runtime unpacks
 
 
@@ -122,10 +124,16 @@ def _plan(elf: Elf, file: Mapped, fat: Section, marker: Marker) -> LibraryPlan |
 
 
 def _identity(host: Splice) -> str:
-    """What tells a host file from that of any other build: a digest of all its bytes."""
+    """What tells a host file from that of any other build: a digest of all its bytes but a linker's build id.
+
+    A build id is of the device code as well: with it, a target that is built later would have another host.
+    """
     digest = hashlib.sha256()
-    for piece in host.pieces():
-        digest.update(piece)
+    note = read_elf(host).sections.get(_BUILD_ID)
+    at, stop = (0, 0) if note is None else (note.offset, note.offset + note.size)
+    for start, end in ((0, at), (stop, host.size)):
+        for offset in range(start, end, CHUNK):
+            digest.update(host.read_at(offset, min(CHUNK, end - offset)))
     return digest.hexdigest()[: len(NO_BUILD)]
 
 

@@ -31,7 +31,7 @@ from kpack_cases import (
 
 from oracle.fat_library import build_library, linkers
 from rocwright.binary.view import mapped
-from rocwright.device_code.kpack import Marker, pack_marker, read_archive
+from rocwright.device_code.kpack import Marker, pack_marker, parse_marker, read_archive
 from rocwright.device_code.verify.report import KpackReport
 from rocwright.device_code.verify.verify import verify
 from rocwright.errors import ContractBroken, InvalidInput
@@ -546,4 +546,7 @@ def test_a_report_as_json(case: Case) -> None:
 
 def test_the_marker_written_is_the_marker_read(sound: Case) -> None:
     place = section(sound.host, ".rocm_kpack_ref")
-    assert place.size == len(pack_marker(Marker((SEARCH,), KERNEL)))
+    data = sound.host.read_bytes()[place.offset : place.offset + place.size]
+    read = parse_marker(data)
+    assert (read.search_paths, read.kernel) == ((SEARCH,), KERNEL)
+    assert pack_marker(read) == data
