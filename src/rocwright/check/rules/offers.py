@@ -154,9 +154,11 @@ def _together(context: Context) -> Iterator[tuple[list[Facts], dict[str, tuple[F
 
 def _build(context: Context) -> Iterator[tuple[str, Problem]]:
     for files, places in _together(context):
-        marked = ((facts, elf, elf.marker) for facts in files for elf in facts.elf)
-        for host, elf, marker in marked:
-            for path in archives_among(place_of(elf.member), marker, places) if marker else ():
+        for host, elf in ((facts, elf) for facts in files for elf in facts.elf):
+            marker = elf.marker
+            if marker is None:
+                continue
+            for path in archives_among(place_of(elf.member), marker, places):
                 device, archive = places[path]
                 build = archive.builds.get(marker.kernel.replace("\\", "/"), marker.build)
                 if build != marker.build:
