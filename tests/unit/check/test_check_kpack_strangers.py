@@ -17,9 +17,9 @@ from needs import find_lld, find_llvm_tool, needs
 from oracle.fat_library import build_library, bundle
 from rocwright.binary.view import mapped
 from rocwright.device_code.archives import split_library
-from rocwright.device_code.kpack import parse_marker, read_archive
+from rocwright.device_code.kpack import read_archive
 from rocwright.device_code.verify.verify import verify
-from unit.check.kpack_cases import BUNDLES, TARGETS, Case, code, section, split_case
+from unit.check.kpack_cases import BUNDLES, TARGETS, Case, build_of, code, split_case
 
 # A host that is another build: one word more among its constants.
 _ANOTHER = ".section .rodata\n.long 4711"
@@ -63,26 +63,21 @@ def _strangers(case: Case) -> list[tuple[str, str]]:
     return [(f.file, f.cause) for f in verify([case.root]).findings if f.rule == "kpack-stranger"]
 
 
-def _build(case: Case) -> str:
-    place = section(case.host, ".rocm_kpack_ref")
-    return parse_marker(case.host.read_bytes()[place.offset : place.offset + place.size]).build
-
-
 def test_archives_of_another_build_are_strangers(tmp_path: Path) -> None:
     one, other = _split(tmp_path / "one"), _split(tmp_path / "other", extra_asm=_ANOTHER)
     assert verify([one.root]).findings == verify([other.root]).findings == ()
     shutil.copy(other.archive("gfx942"), one.archive("gfx942"))
     ((file, cause),) = _strangers(one)
     assert file == "root/.kpack/fat_gfx942.kpack"
-    assert _build(other) in cause and _build(one) in cause
-    assert _build(other) != _build(one)
+    assert build_of(other.host) in cause and build_of(one.host) in cause
+    assert build_of(other.host) != build_of(one.host)
 
 
-def test_every_archive_names_the_build(tmp_path: Path) -> None:
+def test_every_archive_names_thebuild_of(tmp_path: Path) -> None:
     case = _split(tmp_path)
     for target in TARGETS:
         with mapped(case.archive(target)) as file:
-            assert read_archive(file).builds == {"lib/libfat.so": _build(case)}
+            assert read_archive(file).builds == {"lib/libfat.so": build_of(case.host)}
 
 
 def test_a_target_that_is_added_later_to_an_equal_host_is_none(tmp_path: Path) -> None:
