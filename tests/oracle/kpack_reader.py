@@ -6,6 +6,7 @@ this one refuses whatever deviates, with a `ValueError` that says where.
 
 from __future__ import annotations
 
+import re
 import struct
 from dataclasses import dataclass
 from itertools import combinations
@@ -66,7 +67,9 @@ def parse_marker(data: bytes) -> Marker:
     found = unpack_one(data, "the marker")
     _require(isinstance(found, dict), f"the marker is a {type(found).__name__}, not a map")
     keys = {"kpack_search_paths", "kernel_name"}
-    _require(set(found) == keys, f"the marker has the keys {sorted(map(str, found))}, not {sorted(keys)}")
+    own = set(found) - {"host_build"}  # ours, and passed over by AMD's readers
+    _require(own == keys, f"the marker has the keys {sorted(map(str, found))}, not {sorted(keys)}")
+    _require(_is_build(found.get("host_build", "0" * 32)), f"host_build is {found.get('host_build')!r}")
     paths, name = found["kpack_search_paths"], found["kernel_name"]
     _require(isinstance(paths, list) and bool(paths), f"kpack_search_paths is {paths!r}, not a list of paths")
     _require(all(isinstance(path, str) and path for path in paths), f"a search path in {paths!r} is no text")
@@ -103,7 +106,12 @@ def _check_head(toc: dict[Any, Any]) -> str:
         _require(type(toc[key]) is kind, f"{key!r} is a {type(toc[key]).__name__}, not {kind.__name__}")
     own = {"zstd-per-kernel": {"zstd_offset", "zstd_size"}, "none": {"blobs"}}
     allowed = expected.keys() | own.get(toc["compression_scheme"], set())
-    _require(set(toc) <= allowed, f"unknown keys {sorted(map(str, set(toc) - allowed))}")
+    unknown = set(toc) - allowed - {"host_builds"}  # ours, and passed over by AMD's readers
+    _require(not unknown, f"unknown keys {sorted(map(str, unknown))}")
+    names = {key.rpartition("#")[0] for key in toc["toc"]}
+    builds = toc.get("host_builds", dict.fromkeys(names, "0" * 32))
+    _require(set(builds) == names, f"host_builds is of {sorted(builds)}, the code of {sorted(names)}")
+    _require(all(map(_is_build, builds.values())), f"host_builds is {builds!r}")
     _require(toc["format_version"] == 1, f"format_version {toc['format_version']}, not 1")
     arches = toc["gfx_arches"]
     _require(len(arches) == 1 and isinstance(arches[0], str), f"gfx_arches is {arches!r}, not one arch")
@@ -112,6 +120,10 @@ def _check_head(toc: dict[Any, Any]) -> str:
     _require(toc["gfx_arch_family"] == arch, f"family {toc['gfx_arch_family']!r} is not the arch {arch!r}")
     _require(bool(toc["group_name"]), "group_name is empty")
     return str(arch)
+
+
+def _is_build(text: object) -> bool:
+    return isinstance(text, str) and re.fullmatch("[0-9a-f]{32}", text) is not None
 
 
 def _gather(toc: dict[str, Any], arch: str, scheme: str, blobs: list[bytes], sizes: list[int]) -> Kpack:

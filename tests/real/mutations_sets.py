@@ -61,6 +61,16 @@ def library_moved(bench: Workbench) -> None:
         wheel.put(name, data.replace(old, b"lib/libtorch_cud.so"))
 
 
+@breaks_set("set-build", KPACK, "the host wheel is another build of the same version")
+def host_of_another_build(bench: Workbench) -> None:
+    with bench.edit("torch") as wheel:
+        name, key = "torch/lib/libtorch_hip.so", b"host_build"
+        data = wheel.read(name)
+        at = data.index(key) + len(key) + 2
+        assert data.count(key) == 1, "the marker alone has it"
+        wheel.put(name, data[:at] + b"0" * 32 + data[at + 32 :])
+
+
 @breaks_set("set-device", KPACK, "a split torch has no device package for a GPU that was asked for")
 def device_package_left_out(bench: Workbench) -> None:
     bench.drop("amd-torch-device-gfx906")

@@ -127,11 +127,12 @@ class CodeFile:
 
 @dataclass(frozen=True)
 class KpackFacts:
-    """A kpack archive: the libraries it has code of, by the name in it, and for which targets."""
+    """A kpack archive: the libraries it has code of, by the name in it, their builds, and the targets."""
 
     member: str
     kernels: frozenset[str] = frozenset()
     targets: frozenset[str] = frozenset()
+    builds: Mapping[str, str] = field(default_factory=dict)
     wrong_code: tuple[WrongCode, ...] = ()
     problem: str | None = None
 

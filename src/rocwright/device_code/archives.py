@@ -66,6 +66,7 @@ class _Frame:
     """A compressed code object; holds nothing of the library."""
 
     kernel: str
+    build: str
     indices: tuple[int, ...]
     code: CodeObject
     data: bytes
@@ -131,7 +132,8 @@ def _complete(archives: dict[str, ArchiveWriter]) -> int:
                     continue
                 if entry.ordinal not in ordinals:
                     ordinals[entry.ordinal] = archive.add(archives[other].frame(entry.ordinal))
-                archive.enter(replace(entry, target=text, ordinal=ordinals[entry.ordinal]))
+                build = archives[other].builds.get(entry.kernel, "")
+                archive.enter(replace(entry, target=text, ordinal=ordinals[entry.ordinal]), build)
                 have.add((entry.kernel, entry.index))
                 repeated += 1
     return repeated
@@ -145,7 +147,7 @@ def _enter(archive: ArchiveWriter, frame: _Frame, stored: Stored) -> None:
     ordinal = archive.add(frame.data)
     code = frame.code
     for index in frame.indices:
-        archive.enter(Entry(frame.kernel, index, code.target, ordinal, code.size, code.id))
+        archive.enter(Entry(frame.kernel, index, code.target, ordinal, code.size, code.id), frame.build)
         stored.objects[code.target] += 1
     stored.unpacked[code.target] += code.size
 
@@ -206,7 +208,7 @@ class _Packer:
                 f"code for {item.code.target} of {item.plan.kernel} did not survive compression",
                 where=item.plan.file.path,
             )
-        return _Frame(item.plan.kernel, item.indices, item.code, frame)
+        return _Frame(item.plan.kernel, item.plan.build, item.indices, item.code, frame)
 
     def _gives_back(self, frame: bytes, data: memoryview) -> bool:
         """Whether a frame unpacks to exactly these bytes, in pieces that stay in the processor's cache."""

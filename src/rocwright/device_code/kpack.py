@@ -9,7 +9,7 @@ Source: AMD's rocm-kpack, its description of the format and the limits of its ru
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -32,6 +32,9 @@ _DATA_AT = 64
 # length of the first does, and the bytes of each of these numbers.
 FRAMES_AT, NUMBER = _DATA_AT, _COUNT.size
 _VERSION = 1
+# Keys of our own, which AMD's readers pass over: of a marker, and of an archive's table.
+_BUILD, _BUILDS = "host_build", "host_builds"
+NO_BUILD = "0" * 32
 # Limits of AMD's runtime; an archive beyond them could be written and never be read.
 _MOST_DATA = 4 << 30
 _MOST_FRAMES = 1 << 20
@@ -60,13 +63,18 @@ class Entry:
 
 @dataclass(frozen=True)
 class Contents:
-    """What an archive's table says: `blobs` are `(offset, size)` of each ordinal's bytes as stored."""
+    """What an archive's table says: `blobs` are `(offset, size)` of each ordinal's bytes as stored.
+
+    `builds` maps a library's name to the identity of the host file that its code was taken out of; writers
+    other than this one leave it empty.
+    """
 
     group: str
     targets: tuple[str, ...]
     scheme: str
     entries: tuple[Entry, ...]
     blobs: tuple[tuple[int, int], ...]
+    builds: Mapping[str, str]
 
 
 @dataclass(frozen=True)
@@ -78,17 +86,24 @@ class Archive(Contents):
 
 @dataclass(frozen=True)
 class Marker:
-    """What a split library says of its code: where archives may lie, and its name in them."""
+    """What a split library says of its code: where archives may lie, and its name in them.
+
+    `build` is the host file's identity, 32 hexadecimal digits of what it would be with `NO_BUILD` there; none
+    where another tool wrote the marker. Archives with its code repeat it.
+    """
 
     search_paths: tuple[str, ...]
     kernel: str
+    build: str = ""
 
 
 def pack_marker(marker: Marker) -> bytes:
     """The marker as MessagePack; raises `InvalidInput` above the 64 KiB that the runtime reads."""
-    data = msgspec.msgpack.encode(
-        {"kpack_search_paths": list(marker.search_paths), "kernel_name": marker.kernel}
-    )
+    said: dict[str, object] = {
+        "kpack_search_paths": list(marker.search_paths),
+        "kernel_name": marker.kernel,
+    }
+    data = msgspec.msgpack.encode(said | ({_BUILD: marker.build} if marker.build else {}))
     if len(data) > _MOST_MARKER:
         raise InvalidInput(f"the marker of {marker.kernel[:80]} is longer than {_MOST_MARKER} bytes")
     return data
@@ -100,11 +115,12 @@ def parse_marker(data: bytes) -> Marker:
         raw = msgspec.msgpack.decode(data, type=dict[str, Any])
         paths = msgspec.convert(raw.get("kpack_search_paths"), tuple[str, ...])
         kernel = msgspec.convert(raw.get("kernel_name"), str)
+        build = msgspec.convert(raw.get(_BUILD, ""), str)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InvalidArchive(f"this is not a kpack marker: {error}") from error
     if not paths:
         raise InvalidArchive(f"the marker of {kernel} names no search path")
-    return Marker(paths, kernel)
+    return Marker(paths, kernel, build)
 
 
 class ArchiveWriter:
@@ -113,6 +129,7 @@ class ArchiveWriter:
     def __init__(self, stream: IO[bytes], group: str, target: str) -> None:
         self.stream, self.group, self.target = stream, group, target
         self.entries: list[Entry] = []
+        self.builds: dict[str, str] = {}
         self.frames: list[tuple[int, int]] = []
         self.size = _COUNT.size
         stream.write(bytes(_DATA_AT) + _COUNT.pack(0))
@@ -139,13 +156,15 @@ class ArchiveWriter:
             frame: bytes = again.read(size)
         return frame
 
-    def enter(self, entry: Entry) -> None:
-        """Record a code object; two entries may share an ordinal."""
+    def enter(self, entry: Entry, build: str = "") -> None:
+        """Record a code object of a library with that identity; two entries may share an ordinal."""
         self.entries.append(entry)
+        if build:
+            self.builds[entry.kernel] = build
 
     def close(self) -> None:
         """Write the table, then what could not be known at the start."""
-        table = _table(self.group, self.target, self.entries, self.size)
+        table = _table(self.group, self.target, self.entries, self.builds, self.size)
         self.stream.write(table)
         self.stream.seek(0)
         self.stream.write(_HEADER.pack(MAGIC, _VERSION, _DATA_AT + self.size))
@@ -153,7 +172,7 @@ class ArchiveWriter:
         self.stream.write(_COUNT.pack(len(self.frames)))
 
 
-def _table(group: str, target: str, entries: list[Entry], size: int) -> bytes:
+def _table(group: str, target: str, entries: list[Entry], builds: dict[str, str], size: int) -> bytes:
     toc: dict[str, dict[str, dict[str, object]]] = {}
     for entry in entries:
         row: dict[str, object] = {"type": "hsaco", "ordinal": entry.ordinal, "original_size": entry.size}
@@ -170,6 +189,7 @@ def _table(group: str, target: str, entries: list[Entry], size: int) -> bytes:
             "compression_scheme": ZSTD,
             "zstd_offset": _DATA_AT,
             "zstd_size": size,
+            **({_BUILDS: builds} if builds else {}),
         }
     )
 
@@ -177,7 +197,7 @@ def _table(group: str, target: str, entries: list[Entry], size: int) -> bytes:
 def read_archive(file: Mapped) -> Archive:
     """An archive with what its table says; raises as `read_contents`."""
     told = read_contents(file)
-    return Archive(told.group, told.targets, told.scheme, told.entries, told.blobs, file)
+    return Archive(**vars(told), file=file)
 
 
 def read_contents(file: View) -> Contents:
@@ -201,7 +221,8 @@ def read_contents(file: View) -> Contents:
         raise _invalid(file, table_at, f"unknown compression scheme {scheme!r}")
     blobs = tuple(_frames(file, table, table_at) if scheme == ZSTD else _plain(file, table, table_at))
     entries = tuple(_entries(file, table, table_at, len(blobs)))
-    return Contents(table.group_name, tuple(table.gfx_arches), scheme, entries, blobs)
+    builds = {kernel.replace("\\", "/"): build for kernel, build in table.host_builds.items()}
+    return Contents(table.group_name, tuple(table.gfx_arches), scheme, entries, blobs, builds)
 
 
 def code_object(archive: Archive, entry: Entry) -> bytes:
@@ -265,6 +286,7 @@ class _Table(msgspec.Struct):
     blobs: list[dict[str, int]] = []
     zstd_offset: int = 0
     zstd_size: int = 0
+    host_builds: dict[str, str] = {}
 
 
 def _decode(file: View, at: int) -> _Table:

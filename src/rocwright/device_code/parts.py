@@ -14,9 +14,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from rocwright.binary import elf as fmt
 from rocwright.binary.elf import Elf, read_elf
-from rocwright.binary.view import Mapped, View
+from rocwright.binary.view import Mapped
 from rocwright.device_code import fatbin
 from rocwright.device_code.fatbin import (
     PAGE,
@@ -28,12 +27,13 @@ from rocwright.device_code.fatbin import (
     raw_bundle,
     scan_bundles,
 )
+from rocwright.device_code.kernels import defined_kernels
 from rocwright.device_code.refill import Refilled, plan_refill
 from rocwright.device_code.split import wrapped_bundles
 from rocwright.device_code.wheel.device_wheel import offered
 from rocwright.device_code.wheel.scan import Scan, scan_wheel
 from rocwright.device_code.wrappers import Unsplittable, Wrapper, read_wrappers
-from rocwright.errors import IntegrityError, InvalidElf, InvalidInput, UsageError
+from rocwright.errors import IntegrityError, InvalidInput, UsageError
 from rocwright.model.gpu import parse_target
 from rocwright.system.files import CHUNK
 from rocwright.wheel.read import Wheel, open_wheel
@@ -127,7 +127,6 @@ def missing_targets(wanted: Sequence[str], there: Sequence[str]) -> list[str]:
     return sorted({parse_target(text).base for text in wanted} - have)
 
 
-_DESCRIPTOR = b".kd"  # what the symbol of a kernel's descriptor ends with
 _MOST_NAMED = 3
 
 
@@ -276,7 +275,7 @@ def _merged(
         own: set[str] = set()
         for code, data in device_code(library.file, source):
             digest = hashlib.sha256(data).hexdigest()
-            own |= kernel_names(Mapped(Path(name), bytes(data)))
+            own |= defined_kernels(Mapped(Path(name), bytes(data)))
             known = found.setdefault(code.id, (library, data, digest))
             if known[0] is library:
                 census.objects[code.target] += len(bundle.wrappers)
@@ -359,23 +358,3 @@ def _digests(file: Mapped) -> dict[tuple[int, str], str]:
         for code, data in device_code(file, bundle):
             found[wrapper.index, code.id] = hashlib.sha256(data).hexdigest()
     return found
-
-
-def kernel_names(file: View) -> frozenset[str]:
-    """Mangled names of the kernels that a code object defines; none for one that is no AMD GPU's ELF file."""
-    try:
-        elf = read_elf(file)
-    except InvalidElf:
-        return frozenset()
-    table = next((s for s in elf.section_table if s.type == fmt.SHT_DYNSYM), None)
-    if elf.machine != fmt.EM_AMDGPU or table is None or table.link >= len(elf.section_table):
-        return frozenset()
-    strings = elf.section_table[table.link]
-    text = file.read_at(strings.offset, strings.size)
-    rows = file.read_at(table.offset, table.size - table.size % fmt.SYM.size)
-    names = set()
-    for name, _, _, section, _, _ in fmt.SYM.iter_unpack(rows):
-        word = text[name : text.find(b"\0", name)]
-        if section and word.endswith(_DESCRIPTOR):
-            names.add(word.removesuffix(_DESCRIPTOR).decode("utf-8", "replace"))
-    return frozenset(names)

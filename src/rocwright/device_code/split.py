@@ -5,7 +5,8 @@ Reads headers, bundles and relocations; writes nothing.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import hashlib
+from dataclasses import dataclass, replace
 
 from rocwright.binary import elf as fmt
 from rocwright.binary.elf import Elf, Section, read_elf
@@ -14,7 +15,7 @@ from rocwright.binary.view import Mapped
 from rocwright.device_code import fatbin
 from rocwright.device_code.fatbin import Bundle, scan_bundles
 from rocwright.device_code.host import MARKER_SECTION, plan_host
-from rocwright.device_code.kpack import Marker, pack_marker
+from rocwright.device_code.kpack import NO_BUILD, Marker, pack_marker
 from rocwright.device_code.wrappers import (
     FAT_MAGIC,
     SPLIT_MAGIC,
@@ -25,16 +26,19 @@ from rocwright.device_code.wrappers import (
     read_wrappers,
 )
 from rocwright.model.gpu import InvalidTarget, parse_target
+from rocwright.system.files import CHUNK
 
+_BUILD_ID = ".note.gnu.build-id"
 _LARGEST_CODE = (4 << 30) - 1  # what AMD's runtime unpacks
 
 
 @dataclass(frozen=True)
 class LibraryPlan:
-    """One library's split: its name in the archives, the host file, and each bundle with the numbers of the
-    wrappers that lead to it."""
+    """One library's split: its name in the archives, the host file and its identity, and each bundle with
+    the numbers of the wrappers that lead to it."""
 
     kernel: str
+    build: str
     file: Mapped
     host: Splice
     bundles: tuple[tuple[Bundle, tuple[int, ...]], ...]
@@ -113,8 +117,24 @@ def _plan(elf: Elf, file: Mapped, fat: Section, marker: Marker) -> LibraryPlan |
     bundles = wrapped_bundles(elf, file, fat, wrappers)
     if not any(entry.target for bundle, _ in bundles for entry in bundle.entries):
         return Kept("its bundles hold no code for any target")
-    host = plan_host(elf, file, fat, wrappers, pack_marker(marker))
-    return LibraryPlan(marker.kernel, file, host, bundles)
+    unnamed = plan_host(elf, file, fat, wrappers, pack_marker(replace(marker, build=NO_BUILD)))
+    build = _identity(unnamed)
+    host = plan_host(elf, file, fat, wrappers, pack_marker(replace(marker, build=build)))
+    return LibraryPlan(marker.kernel, build, file, host, bundles)
+
+
+def _identity(host: Splice) -> str:
+    """What tells a host file from that of any other build: a digest of all its bytes but a linker's build id.
+
+    A build id is of the device code as well: with it, a target that is built later would have another host.
+    """
+    digest = hashlib.sha256()
+    note = read_elf(host).sections.get(_BUILD_ID)
+    at, stop = (0, 0) if note is None else (note.offset, note.offset + note.size)
+    for start, end in ((0, at), (stop, host.size)):
+        for offset in range(start, end, CHUNK):
+            digest.update(host.read_at(offset, min(CHUNK, end - offset)))
+    return digest.hexdigest()[: len(NO_BUILD)]
 
 
 def wrapped_bundles(

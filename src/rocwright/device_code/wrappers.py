@@ -89,10 +89,12 @@ def foreign_references(
     inside = {number for number, symbol in enumerate(_symbols(elf, file)) if symbol.lies_in(start, end)}
     found = [
         place
-        for place, _, info, addend in _rela(elf, file)
+        for place, _, info, addend in relocations(elf, file)
         if start <= place < end or (info == relative and start <= addend < end) or info >> 32 in inside
     ]
-    found += [p for p in _relr(elf, file) if start <= p < end or start <= _word(elf, file, p) < end]
+    found += [
+        p for p in relative_places(elf, file) if start <= p < end or start <= word_at(elf, file, p) < end
+    ]
     if elf.kind == "exec":
         found += _words_between(elf, file, start, end)
     return [place for place in found if place not in own]
@@ -165,15 +167,15 @@ def _pointer_slots(elf: Elf, file: View, section: Section) -> dict[int, tuple[in
     end = section.addr + section.size
     slots: dict[int, tuple[int | None, int]] = {}
     symbols: list[_Symbol] = []
-    for place, entry, info, addend in _rela(elf, file):
+    for place, entry, info, addend in relocations(elf, file):
         if section.addr <= place < end:
             if info != RELATIVE.get(elf.machine):
                 symbols = symbols or _symbols(elf, file)
                 addend += _value(elf, info, symbols)
             slots[place] = (entry, addend)
-    for place in _relr(elf, file):
+    for place in relative_places(elf, file):
         if section.addr <= place < end:
-            slots[place] = (None, _word(elf, file, place))
+            slots[place] = (None, word_at(elf, file, place))
     wanted = set(range(section.addr + POINTER_AT, end, WRAPPER.size))
     if elf.kind != "exec" and set(slots) != wanted:
         raise Unsplittable("its relocations do not match the pointers of the wrappers")
@@ -188,7 +190,7 @@ def _value(elf: Elf, info: int, symbols: list[_Symbol]) -> int:
     return symbols[number].value
 
 
-def _rela(elf: Elf, file: View) -> Iterator[tuple[int, int, int, int]]:
+def relocations(elf: Elf, file: View) -> Iterator[tuple[int, int, int, int]]:
     """Address, file offset of the entry, `r_info` and addend of every RELA entry.
 
     `r_info` is the bare type where the entry names no symbol.
@@ -204,7 +206,7 @@ def _rela(elf: Elf, file: View) -> Iterator[tuple[int, int, int, int]]:
         yield place, start + number * _RELA.size, info, addend
 
 
-def _relr(elf: Elf, file: View) -> Iterator[int]:
+def relative_places(elf: Elf, file: View) -> Iterator[int]:
     """Addresses in DT_RELR: an even word is one, an odd one a bitmap over the words that follow it."""
     table, size = elf.dynamic_value(_DT_RELR), elf.dynamic_value(_DT_RELRSZ)
     if table is None or not size:
@@ -235,6 +237,7 @@ def _require_inside(file: View, section: Section) -> None:
         raise InvalidElf(what, where=file.path)
 
 
-def _word(elf: Elf, file: View, vaddr: int) -> int:
+def word_at(elf: Elf, file: View, vaddr: int) -> int:
+    """The 8 bytes at an address, as a number."""
     raw = file.read_at(elf.offset_of(vaddr), _WORD.size)
     return int.from_bytes(raw, "little")

@@ -307,7 +307,7 @@ def test_the_same_code_everywhere(tmp_path: Path) -> None:
 def test_a_section_too_short_for_the_marker(tmp_path: Path) -> None:
     tiny = bundle([("gfx942", b"x")], host=None, align=1)
     name = f"lib{'x' * 100}.so"
-    reason = f"its device code of {len(tiny)} bytes leaves no room for a marker of 175"
+    reason = f"its device code of {len(tiny)} bytes leaves no room for a marker of 220"
     assert kept(tmp_path, [tiny], name=name) == reason
 
 

@@ -16,7 +16,7 @@ from oracle.fat_library import build_library, bundle, code_object
 from rocwright.binary.elf import Section, read_elf
 from rocwright.binary.view import mapped
 from rocwright.device_code.archives import store
-from rocwright.device_code.kpack import ArchiveWriter, Entry, Marker, pack_marker
+from rocwright.device_code.kpack import ArchiveWriter, Entry, Marker, pack_marker, parse_marker
 from rocwright.device_code.split import LibraryPlan, plan_library
 
 KERNEL = "lib/libfat.so"
@@ -95,6 +95,12 @@ def put(path: Path, offset: int, data: bytes) -> None:
 
 def section(path: Path, name: str) -> Section:
     return read_elf(path).sections[name]
+
+
+def build_of(host: Path) -> str:
+    """The identity in a split library's marker."""
+    place = section(host, ".rocm_kpack_ref")
+    return parse_marker(host.read_bytes()[place.offset : place.offset + place.size]).build
 
 
 def header_of(path: Path, name: str) -> int:

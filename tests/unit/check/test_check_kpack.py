@@ -18,6 +18,7 @@ from kpack_cases import (
     TARGETS,
     Case,
     build_fat,
+    build_of,
     code,
     header_of,
     in_reference_layout,
@@ -31,7 +32,7 @@ from kpack_cases import (
 
 from oracle.fat_library import build_library, linkers
 from rocwright.binary.view import mapped
-from rocwright.device_code.kpack import Marker, pack_marker, read_archive
+from rocwright.device_code.kpack import Marker, pack_marker, parse_marker, read_archive
 from rocwright.device_code.verify.report import KpackReport
 from rocwright.device_code.verify.verify import verify
 from rocwright.errors import ContractBroken, InvalidInput
@@ -104,7 +105,7 @@ def test_every_kind_of_host(tmp_path: Path, linker: str, options: dict[str, obje
 def test_the_layout_of_amds_tool(sound: Case, tmp_path: Path) -> None:
     case = sound.copy(tmp_path / "prefix")
     case.host.unlink()
-    in_reference_layout(case.fat, case.host, Marker((SEARCH,), KERNEL))
+    in_reference_layout(case.fat, case.host, Marker((SEARCH,), KERNEL, build_of(sound.host)))
     assert ctypes.CDLL(str(case.host)).fat_selftest() == 42
     report = verify([case.root], against=case.fat)
     assert report.findings == ()
@@ -166,8 +167,9 @@ def stray_pointer(case: Case) -> None:
 
 def bytes_again(case: Case) -> None:
     """The fat library, with the marker's section name on some section."""
+    marker = Marker((SEARCH,), KERNEL, build_of(case.host))
     case.host.unlink()
-    in_reference_layout(case.fat, case.host, Marker((SEARCH,), KERNEL))
+    in_reference_layout(case.fat, case.host, marker)
     at = header_of(case.host, ".hip_fatbin")
     put(case.host, at + 4, struct.pack("<I", 1))
 
@@ -546,4 +548,7 @@ def test_a_report_as_json(case: Case) -> None:
 
 def test_the_marker_written_is_the_marker_read(sound: Case) -> None:
     place = section(sound.host, ".rocm_kpack_ref")
-    assert place.size == len(pack_marker(Marker((SEARCH,), KERNEL)))
+    data = sound.host.read_bytes()[place.offset : place.offset + place.size]
+    read = parse_marker(data)
+    assert (read.search_paths, read.kernel) == ((SEARCH,), KERNEL)
+    assert pack_marker(read) == data

@@ -340,6 +340,23 @@ def test_an_archive_without_the_librarys_code() -> None:
     assert cause == "no archive that it finds has code for lib/libblas.so"
 
 
+@pytest.mark.parametrize(
+    ("host", "device", "stranger"),
+    [
+        ("a" * 32, "a" * 32, False),
+        ("a" * 32, "b" * 32, True),
+        ("", "b" * 32, True),
+        # Another tool wrote the archive: its kernels are compared, by kpack verify.
+        ("a" * 32, None, False),
+    ],
+)
+def test_code_of_another_build(host: str, device: str | None, *, stranger: bool) -> None:
+    blas = replace(BLAS, marker=replace(BLAS.marker, build=host))
+    code = replace(archive("gfx942", "lib/libblas.so"), builds={"lib/libblas.so": device} if device else {})
+    rules = [(rule, file) for rule, file, _ in found(*split_set(blas, code))]
+    assert rules == [("set-build", "rocm_sdk_device_gfx942-7-py3-none-linux_x86_64.whl")] * stranger
+
+
 def test_an_archive_that_cannot_be_read_is_reported_elsewhere() -> None:
     assert found(*split_set(BLAS, archive("gfx942", problem="it is cut"))) == []
 

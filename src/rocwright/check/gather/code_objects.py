@@ -97,6 +97,7 @@ class Judge:
             member,
             frozenset(entry.kernel for entry in contents.entries),
             frozenset((*contents.targets, *(entry.target for entry in contents.entries))),
+            contents.builds,
             wrong,
         )
 

@@ -11,6 +11,7 @@ from rocwright.check.context import Context, Problem, SetRule, parsed_requiremen
 from rocwright.check.environments import PythonPlatform, named_extras
 from rocwright.check.facts import ElfFacts, Facts, KpackFacts
 from rocwright.check.rules.sets import fitting, versions_held, without
+from rocwright.device_code.kpack import Marker
 from rocwright.device_code.source import archives_among
 from rocwright.device_code.tree.names import package_of
 from rocwright.device_code.verify.sources import device_part
@@ -134,16 +135,44 @@ def _kpack(context: Context) -> Iterator[tuple[str, Problem]]:
         for facts in context.files
         for item in parsed_requirements(facts)
     )
-    for environment in context.environments:
-        files = [facts for facts in context.files if environment.takes(facts)]
-        places = {place_of(one.member): one for facts in files for one in facts.archives}
+    for files, places in _together(context):
         if not places and offered:
             continue  # the finding on their extras tells that the packages with them are missing
         for facts in files:
             for elf in facts.elf:
-                problem = _lost(elf, places)
+                problem = _lost(elf, {path: archive for path, (_, archive) in places.items()})
                 if problem is not None:
                     yield facts.name, problem
+
+
+def _together(context: Context) -> Iterator[tuple[list[Facts], dict[str, tuple[Facts, KpackFacts]]]]:
+    """The files that are installed together, and their archives by where they then lie."""
+    for environment in context.environments:
+        files = [facts for facts in context.files if environment.takes(facts)]
+        yield files, {place_of(one.member): (facts, one) for facts in files for one in facts.archives}
+
+
+def _build(context: Context) -> Iterator[tuple[str, Problem]]:
+    for files, places in _together(context):
+        for host, elf in ((facts, elf) for facts in files for elf in facts.elf):
+            marker = elf.marker
+            if marker is None:
+                continue
+            for path in archives_among(place_of(elf.member), marker, places):
+                device, archive = places[path]
+                build = archive.builds.get(marker.kernel.replace("\\", "/"), marker.build)
+                if build != marker.build:
+                    yield device.name, _stranger(archive, build, host, marker)
+
+
+def _stranger(archive: KpackFacts, build: str, host: Facts, marker: Marker) -> Problem:
+    own = f"build {marker.build[:12]}" if marker.build else "none that is named"
+    return Problem(
+        f"its code of {marker.kernel} was taken out of build {build[:12]}, {host.name} is {own}: a program "
+        "would launch kernels of another build",
+        "take host and device packages of one split; their version does not tell builds apart",
+        archive.member,
+    )
 
 
 def _lost(elf: ElfFacts, places: dict[str, KpackFacts]) -> Problem | None:
@@ -185,4 +214,5 @@ RULES = (
         by_metadata=True,
     ),
     SetRule("set-kpack", "A split library finds an archive of the set with its device code.", _kpack),
+    SetRule("set-build", "Device code was taken out of this very build of its library.", _build),
 )

@@ -14,6 +14,9 @@ from functools import cached_property
 
 import zstandard
 
+from rocwright.binary.elf import read_elf
+from rocwright.binary.view import Mapped
+from rocwright.device_code.kernels import defined_kernels, registered_kernels
 from rocwright.device_code.kpack import PLACEHOLDER, PLAIN, SUFFIX, Archive, Entry, Marker, read_archive
 from rocwright.device_code.source import Source, installed_at
 from rocwright.device_code.verify.report import FindingLog
@@ -112,6 +115,9 @@ def label(entry: Entry) -> str:
 
 # Code objects.
 
+# (an archive's name, a library's) → the kernels that its code defines; None where they cannot be read.
+Kernels = dict[tuple[str, str], frozenset[str] | None]
+
 
 @dataclass(frozen=True)
 class UnpackJob:
@@ -128,11 +134,15 @@ class UnpackJob:
 
 @dataclass
 class UnpackOutcome:
-    """What came of a job: rule, file and cause of what is wrong; bytes unpacked; entries proven identical."""
+    """What came of a job: rule, file and cause of what is wrong; bytes unpacked; entries proven identical.
+
+    `kernels` are told where the archive does not name the build that its code is of.
+    """
 
     faults: list[tuple[str, str, str]] = field(default_factory=list)
     unpacked: int = 0
     identical: int = 0
+    kernels: Kernels = field(default_factory=dict)
 
 
 class Unpacker:
@@ -153,7 +163,7 @@ class Unpacker:
             outcome.faults.append((rule, job.shelf.source.name, f"{label(entry)} {cause}"))
 
         try:
-            head, same = self._read(job, entry.size)
+            head, same, outcome.kernels = self._read(job, entry.size)
         except _Damaged as damage:
             fault("kpack-code", str(damage))
             return outcome
@@ -178,8 +188,8 @@ class Unpacker:
             return f"it was built for {origin}"
         return mismatch(head, built, self.machines)
 
-    def _read(self, job: UnpackJob, size: int) -> tuple[bytes, bool]:
-        """The first bytes of a code object, and whether all of it equals what is expected."""
+    def _read(self, job: UnpackJob, size: int) -> tuple[bytes, bool, Kernels]:
+        """The first bytes of a code object, whether all of it equals what is expected, and its kernels."""
         offset, packed = job.shelf.archive.blobs[job.ordinal]
         blob = job.shelf.archive.file.slice(offset, packed)
         expected = job.expected
@@ -187,11 +197,13 @@ class Unpacker:
         if job.shelf.archive.scheme == PLAIN:
             if packed != size:
                 raise _Damaged(f"has {packed} bytes, its entry says {size}")
-            return bytes(blob[:HEADER_SIZE]), same and (expected is None or bytes(blob) == expected)
+            same = same and (expected is None or bytes(blob) == expected)
+            return bytes(blob[:HEADER_SIZE]), same, _kernels(job, blob)
         try:
-            return self._unpack(blob, size, expected if same else None, same)
+            head, same = self._unpack(blob, size, expected if same else None, same)
         except (zstandard.ZstdError, MemoryError) as error:
             raise _Damaged(f"cannot be unpacked: {error}") from error
+        return head, same, _kernels(job, memoryview(self.tools.buffer)[:size] if size <= _BUFFER else None)
 
     def _unpack(
         self, blob: memoryview, size: int, expected: memoryview | None, same: bool
@@ -220,6 +232,16 @@ class Unpacker:
         return buffer
 
 
+def _kernels(job: UnpackJob, code: memoryview | None) -> Kernels:
+    """What the code of libraries defines whose build the archive does not name."""
+    shelf = job.shelf
+    unnamed = {entry.kernel for entry in job.entries} - shelf.archive.builds.keys()
+    if not unnamed:
+        return {}
+    names = defined_kernels(Mapped(shelf.source.path, bytes(code))) if code is not None else None
+    return {(shelf.source.name, library): names or None for library in unnamed}
+
+
 class _Damaged(Exception):
     """A code object that cannot be had; the text says why."""
 
@@ -235,6 +257,15 @@ class Known:
     source: Source
     marker: Marker
     wrappers: int
+
+    @cached_property
+    def registered(self) -> frozenset[str] | None:
+        """The kernels that it registers; None where they cannot be told."""
+        file = self.source.open()
+        try:
+            return registered_kernels(read_elf(file), file)
+        except InvalidInput:
+            return None
 
     @property
     def kernel(self) -> str:
@@ -254,7 +285,12 @@ def index_code(shelves: Sequence[Shelf], log: FindingLog) -> dict[str, Spots]:
 
 
 def check_together(
-    libraries: Sequence[Known], shelves: Sequence[Shelf], index: dict[str, Spots], tree: Tree, log: FindingLog
+    libraries: Sequence[Known],
+    shelves: Sequence[Shelf],
+    index: dict[str, Spots],
+    kernels: Kernels,
+    tree: Tree,
+    log: FindingLog,
 ) -> None:
     """Report what the runtime would not find and, when all libraries are seen, code that none asks for.
 
@@ -275,7 +311,10 @@ def check_together(
         if not spots:
             log.add(missing, library.source.name, f"no archive has code for {library.kernel}")
             continue
-        _reachable(library, [shelf for shelf in shelves if library.kernel in shelf.kernels], log)
+        its = [shelf for shelf in shelves if library.kernel in shelf.kernels]
+        _reachable(library, its, log)
+        for shelf in its:
+            _require_same_build(library, shelf, kernels, log)
         _complete(library, spots, targets, missing, log)
         _no_more(library, spots, log)
     if tree.whole and libraries:
@@ -295,6 +334,23 @@ def _copies(first: Source, second: Source) -> bool:
     a, b = first.open(), second.open()
     step = 1 << 20
     return all(a.read_at(at, step) == b.read_at(at, step) for at in range(0, first.size, step))
+
+
+def _require_same_build(library: Known, shelf: Shelf, kernels: Kernels, log: FindingLog) -> None:
+    """By the identity of the host file; where an archive names none, by the kernels that it launches."""
+    build = shelf.archive.builds.get(library.kernel)
+    name = library.source.name
+    if build is not None:
+        if build != library.marker.build:
+            own = library.marker.build or "none"
+            what = f"its code of {library.kernel} is of build {build}, {name} is build {own}"
+            log.add("kpack-stranger", shelf.source.name, what)
+        return
+    defined = kernels.get((shelf.source.name, library.kernel))
+    lacking = sorted((library.registered or frozenset()) - defined) if defined else []
+    if lacking:
+        what = f"{name} launches {len(lacking)} kernels that its code does not define, such as {lacking[0]}"
+        log.add("kpack-stranger", shelf.source.name, what)
 
 
 def _reachable(library: Known, shelves: Sequence[Shelf], log: FindingLog) -> None:

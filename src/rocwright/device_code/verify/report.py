@@ -78,6 +78,11 @@ _CLAUSES = (
         "Archives have code for every wrapper of a library.",
         next_step="add the archive, or split again from the original",
     ),
+    Clause(
+        "kpack-stranger",
+        "Code in an archive was taken out of this very build of its library.",
+        next_step="put the archives of one split beside its libraries: AMD's runtime would run this code",
+    ),
     Clause("kpack-partial", "A wrapper has no code for one of the targets."),
     Clause(
         "kpack-orphan",

@@ -14,6 +14,7 @@ from pathlib import Path
 from rocwright.data import load_table
 from rocwright.device_code.fatbin import Bundle, CodeObject, device_code
 from rocwright.device_code.verify.archive import (
+    Kernels,
     Known,
     Shelf,
     Spots,
@@ -94,6 +95,7 @@ class _Verification:
         archives = [source for source in tree.sources if source.is_archive]
         shelves = [shelf for source in archives if (shelf := read_shelf(source, self.log)) is not None]
         work = _Tree(self, tree, shelves)
+        kernels: Kernels = {}
         total = sum(len(shelf.by_ordinal) for shelf in shelves)
         with (
             counted("verifying", total, "code objects") as count,
@@ -101,8 +103,9 @@ class _Verification:
         ):
             for outcome in outcomes:
                 self._count(outcome)
+                _gather(kernels, outcome.kernels)
                 count.add(bool(outcome.unpacked))
-        check_together(work.libraries, shelves, work.index, tree, self.log)
+        check_together(work.libraries, shelves, work.index, kernels, tree, self.log)
         check_parts(tree, shelves, self.unpacker.machines, self.log)
         if self.original is not None and not self.original.single and tree.whole:
             split = {library.source.installed for library in work.libraries}
@@ -140,6 +143,13 @@ class _Verification:
             notes=notes,
             compared=self.original is not None,
         )
+
+
+def _gather(kernels: Kernels, more: Kernels) -> None:
+    """Join what code objects define; one that cannot be read leaves all of its library unknown."""
+    for key, names in more.items():
+        before = kernels.get(key, frozenset())
+        kernels[key] = None if before is None or names is None else before | names
 
 
 class _Tree:

@@ -1,0 +1,207 @@
+"""Which kernels a library or program registers at start, and so can launch; and which a code object defines.
+
+The compiler makes one constructor for each translation unit: it hands the unit's wrapper to
+`__hipRegisterFatBinary` and then every kernel, by name, to `__hipRegisterFunction`. Constructors stand in
+`.init_array`, and calls of these functions lead through the procedure linkage table or the GOT, so the names
+can be read out of the code without a disassembler. Sources: clang's CGCUDANV, the x86-64 psABI.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Iterator
+from functools import cached_property
+
+from rocwright.binary import elf as fmt
+from rocwright.binary.elf import Elf, Section, read_elf
+from rocwright.binary.view import View
+from rocwright.device_code.wrappers import Unsplittable, relative_places, relocations, word_at
+from rocwright.errors import InvalidElf
+
+_OPENS, _REGISTERS = b"__hipRegisterFatBinary", b"__hipRegisterFunction"
+_DT_JMPREL, _DT_PLTRELSZ = 23, 2
+_RELA = struct.Struct("<QQq")
+_SHT_INIT_ARRAY = 14
+# `call rel32`, `call [rip + rel32]`, `lea reg, [rip + rel32]`, and `mov reg32, imm32` of programs at a fixed
+# address; each with its 32 bits.
+_INSTRUCTION = re.compile(
+    rb"(?:(\xe8)|(\xff\x15)|([\x48\x4c]\x8d[\x05\x0d\x15\x1d\x25\x2d\x35\x3d])|([\xb8-\xbf]))(?=(.{4}))",
+    re.DOTALL,
+)
+# `jmp [rip + rel32]` of a linkage table's entry, behind `endbr64` and `bnd` where those are used.
+_JUMP = re.compile(rb"(?:\xf3\x0f\x1e\xfa)?\xf2?\xff\x25(.{4})", re.DOTALL)
+_NAME = re.compile(rb"[A-Za-z_.$][0-9A-Za-z_.$]*\Z")
+# Between two registrations lie some dozens of bytes; where none follows for so long, the constructor is over.
+_SILENCE = 1 << 10
+_LONGEST_NAME = 1 << 16
+_ENTRY = 16  # bytes of an entry of the linkage table
+_DESCRIPTOR = b".kd"  # what the symbol of a kernel's descriptor ends with
+
+
+def registered_kernels(elf: Elf, file: View) -> frozenset[str] | None:
+    """Names of the kernels that constructors register; None where they cannot be told.
+
+    They cannot for machines other than x86-64, for files without section headers, and where wrappers are
+    handed over and no name is understood. Raises `InvalidElf` for tables that lie outside the file.
+    """
+    if elf.machine != fmt.EM_X86_64 or not elf.section_table:
+        return None
+    try:
+        reader = _Constructors(elf, file)
+        names = set(reader.names())
+    except Unsplittable:
+        return None
+    return frozenset(names) if names or not reader.opened else None
+
+
+class _Constructors:
+    """The constructors of one file, and what they hand over."""
+
+    def __init__(self, elf: Elf, file: View) -> None:
+        self.elf, self.file = elf, file
+        self.opened = False
+        self.seen: set[int] = set()
+
+    def names(self) -> Iterator[str]:
+        """Each registered name, in order; one that several units register comes several times."""
+        if not self._functions:
+            return
+        for start in self._starts():
+            yield from self._registered(start)
+
+    @cached_property
+    def _functions(self) -> dict[int, bytes]:
+        """Address of a word that the loader fills with one of the two functions → its name."""
+        table = next((s for s in self.elf.section_table if s.type == fmt.SHT_DYNSYM), None)
+        if table is None or table.link >= len(self.elf.section_table):
+            return {}
+        names = enumerate(word for word, _ in _symbols(self.elf, self.file, table))
+        wanted = {number: name for number, name in names if name in (_OPENS, _REGISTERS)}
+        slots = [*relocations(self.elf, self.file), *self._jump_slots()] if wanted else []
+        return {place: wanted[info >> 32] for place, _, info, _ in slots if info >> 32 in wanted}
+
+    def _jump_slots(self) -> Iterator[tuple[int, int, int, int]]:
+        table, size = self.elf.dynamic_value(_DT_JMPREL), self.elf.dynamic_value(_DT_PLTRELSZ)
+        if table is None or not size:
+            return
+        start = self.elf.offset_of(table)
+        raw = self.file.read_at(start, size - size % _RELA.size)
+        for number, (place, info, addend) in enumerate(_RELA.iter_unpack(raw)):
+            yield place, start + number * _RELA.size, info, addend
+
+    def _starts(self) -> list[int]:
+        """Addresses of the constructors."""
+        array = [s for s in self.elf.section_table if s.type == _SHT_INIT_ARRAY and s.size]
+        inside = [(s.addr, s.addr + s.size) for s in array]
+        starts = {
+            place: word_at(self.elf, self.file, place)
+            for start, end in inside
+            for place in range(start, end - end % 8, 8)
+        }
+        relative = set(relative_places(self.elf, self.file))
+        for place, _, _, addend in relocations(self.elf, self.file):
+            if place in starts and place not in relative:
+                starts[place] = addend
+        return sorted({value for value in starts.values() if value})
+
+    def _registered(self, start: int, *, follow: bool = True) -> Iterator[str]:
+        """Names that the code from `start` registers, until it is silent; calls are followed once."""
+        if start in self.seen:
+            return
+        self.seen.add(start)
+        inner: list[int] = []
+        at, name, opened = start, None, False
+        while (code := self._code(at)) is not None:
+            end = at
+            for found in _INSTRUCTION.finditer(code):
+                (value,) = struct.unpack("<i", found[5])
+                place, after = at + found.start(), at + found.end() + 4
+                if found[1] or found[2]:
+                    called = self._called(after + value, direct=bool(found[1]))
+                    if called == _REGISTERS:
+                        end = after
+                        if name is not None:
+                            yield name
+                        name = None
+                    elif called == _OPENS:
+                        end, opened, self.opened = after, True, True
+                    elif opened and found[1]:
+                        inner.append(after + value)
+                else:
+                    name = self._string(after + value if found[3] else value & 0xFFFFFFFF) or name
+                if place - end > _SILENCE:
+                    break
+            if end == at:
+                break
+            at = end
+        for called_at in inner if follow else ():
+            yield from self._registered(called_at, follow=False)
+
+    def _code(self, vaddr: int) -> bytes | None:
+        """Some code from there; None outside of it."""
+        for segment in self.elf.segments_of(fmt.PT_LOAD):
+            if segment.flags & fmt.PF_X and 0 <= vaddr - segment.vaddr < segment.filesz:
+                start = vaddr - segment.vaddr
+                return self.file.read_at(segment.offset + start, min(4 * _SILENCE, segment.filesz - start))
+        return None
+
+    def _called(self, target: int, *, direct: bool) -> bytes | None:
+        """Which of the two functions is called, at a place in the code or through a word."""
+        if not direct:
+            return self._functions.get(target)
+        if target not in self._stubs:
+            entry = self._code(target)
+            jump = _JUMP.match(entry[:_ENTRY]) if entry else None
+            to = target + jump.end() + struct.unpack("<i", jump[1])[0] if jump else 0
+            self._stubs[target] = self._functions.get(to)
+        return self._stubs[target]
+
+    @cached_property
+    def _stubs(self) -> dict[int, bytes | None]:
+        """Places that were called → the function behind them."""
+        return {}
+
+    def _string(self, vaddr: int) -> str | None:
+        """The name that lies at an address of data that nothing writes to."""
+        for section in self._constants:
+            if section.addr <= vaddr < section.addr + section.size:
+                at = vaddr - section.addr
+                text = self.file.read_at(section.offset + at, min(_LONGEST_NAME, section.size - at))
+                text, end, _ = text.partition(b"\0")
+                return text.decode("ascii") if end and _NAME.match(text) else None
+        return None
+
+    @cached_property
+    def _constants(self) -> list[Section]:
+        barred = fmt.SHF_WRITE | fmt.SHF_EXECINSTR
+        return [
+            s
+            for s in self.elf.section_table
+            if s.flags & fmt.SHF_ALLOC
+            and not s.flags & barred
+            and s.type == fmt.SHT_PROGBITS
+            and s.name != fmt.HIP_FATBIN
+        ]
+
+
+def defined_kernels(file: View) -> frozenset[str]:
+    """Mangled names of the kernels that a code object defines; none for one that is no AMD GPU's ELF file."""
+    try:
+        elf = read_elf(file)
+    except InvalidElf:
+        return frozenset()
+    table = next((s for s in elf.section_table if s.type == fmt.SHT_DYNSYM), None)
+    if elf.machine != fmt.EM_AMDGPU or table is None or table.link >= len(elf.section_table):
+        return frozenset()
+    words = (word for word, section in _symbols(elf, file, table) if section and word.endswith(_DESCRIPTOR))
+    return frozenset(word.removesuffix(_DESCRIPTOR).decode("utf-8", "replace") for word in words)
+
+
+def _symbols(elf: Elf, file: View, table: Section) -> Iterator[tuple[bytes, int]]:
+    """Name and section of each dynamic symbol, in order."""
+    strings = elf.section_table[table.link]
+    text = file.read_at(strings.offset, strings.size)
+    rows = file.read_at(table.offset, table.size - table.size % fmt.SYM.size)
+    for name, _, _, section, _, _ in fmt.SYM.iter_unpack(rows):
+        yield text[name : text.find(b"\0", name)], section

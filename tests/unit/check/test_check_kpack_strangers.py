@@ -1,0 +1,134 @@
+"""An archive of another build beside a split library: AMD's runtime takes it for the library's own.
+
+It is told by the identity of the host file, which archives repeat, and where a writer leaves that out, by the
+kernels that the host registers and the code does not define.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from needs import find_lld, find_llvm_tool, needs
+from oracle.fat_library import build_library, bundle
+from rocwright.binary.view import mapped
+from rocwright.device_code.archives import split_library
+from rocwright.device_code.kpack import read_archive
+from rocwright.device_code.verify.verify import verify
+from unit.check.kpack_cases import BUNDLES, TARGETS, Case, build_of, code, split_case
+
+# A host that is another build: one word more among its constants.
+_ANOTHER = ".section .rodata\n.long 4711"
+_KERNEL = """
+.text
+.globl {name}
+.type {name},@function
+{name}: .long 0xbf810000
+.section .rodata,"a",@progbits
+.globl {name}.kd
+.type {name}.kd,@object
+.size {name}.kd, 64
+{name}.kd: .zero 64
+"""
+_REGISTERS = """
+.weak __hipRegisterFatBinary, __hipRegisterFunction
+.text
+registers: pushq %rbx
+leaq fat_wrappers(%rip), %rdi
+call __hipRegisterFatBinary@PLT
+leaq fat_tail(%rip), %rsi
+leaq kernel_name(%rip), %rdx
+movq %rdx, %rcx
+movq %rax, %rdi
+call __hipRegisterFunction@PLT
+popq %rbx
+ret
+.section .rodata
+kernel_name: .asciz "{name}"
+.section .init_array,"aw",@init_array
+.balign 8
+.quad registers
+"""
+
+
+def _split(folder: Path, **options: object) -> Case:
+    return split_case(folder / "root", build_library(folder, **{"bundles": BUNDLES, **options}))
+
+
+def _strangers(case: Case) -> list[tuple[str, str]]:
+    return [(f.file, f.cause) for f in verify([case.root]).findings if f.rule == "kpack-stranger"]
+
+
+def test_archives_of_another_build_are_strangers(tmp_path: Path) -> None:
+    one, other = _split(tmp_path / "one"), _split(tmp_path / "other", extra_asm=_ANOTHER)
+    assert verify([one.root]).findings == verify([other.root]).findings == ()
+    shutil.copy(other.archive("gfx942"), one.archive("gfx942"))
+    ((file, cause),) = _strangers(one)
+    assert file == "root/.kpack/fat_gfx942.kpack"
+    assert build_of(other.host) in cause and build_of(one.host) in cause
+    assert build_of(other.host) != build_of(one.host)
+
+
+def test_every_archive_names_thebuild_of(tmp_path: Path) -> None:
+    case = _split(tmp_path)
+    for target in TARGETS:
+        with mapped(case.archive(target)) as file:
+            assert read_archive(file).builds == {"lib/libfat.so": build_of(case.host)}
+
+
+def test_a_target_that_is_added_later_to_an_equal_host_is_none(tmp_path: Path) -> None:
+    first = [bundle([("gfx942", code("gfx942"))])]
+    later = [bundle([("gfx906", code("gfx906"))])]
+    one, other = _split(tmp_path / "one", bundles=first), _split(tmp_path / "other", bundles=later)
+    assert one.host.read_bytes() != other.host.read_bytes(), "they have build ids"
+    shutil.copy(other.archive("gfx906"), one.archive("gfx906"))
+    assert verify([one.root]).findings == ()
+
+
+def test_a_program_with_an_archive_of_the_same_name(tmp_path: Path) -> None:
+    """As `kpack split` leaves a single file, without a tree around it."""
+    for name, more in (("one", ""), ("other", _ANOTHER)):
+        fat = build_library(tmp_path / name, bundles=BUNDLES, kind="pie", extra_asm=more)
+        assert split_library(fat, tmp_path / name / "out")
+    out = tmp_path / "one" / "out"
+    shutil.copytree(tmp_path / "other" / "out" / ".kpack", out / ".kpack", dirs_exist_ok=True)
+    found = [finding for finding in verify([out / "fat-pie"]).findings if finding.rule == "kpack-stranger"]
+    assert len(found) == len(TARGETS)
+
+
+def _code_object(folder: Path, *names: str) -> bytes:
+    assembler, linker = find_llvm_tool("llvm-mc"), find_lld()
+    assert assembler and linker
+    folder.mkdir()
+    (folder / "k.s").write_text("".join(_KERNEL.format(name=name) for name in names))
+    made = ["-triple", "amdgcn-amd-amdhsa", "-mcpu=gfx90a", "-filetype=obj", "k.s", "-o", "k.o"]
+    subprocess.run([assembler, *made], cwd=folder, check=True)
+    subprocess.run([linker, "-shared", "k.o", "-o", "k.co"], cwd=folder, check=True)
+    return (folder / "k.co").read_bytes()
+
+
+def _without_builds(path: Path) -> None:
+    """As AMD's tool writes an archive."""
+    raw = path.read_bytes()
+    at = int.from_bytes(raw[8:16], "little")
+    table = msgspec.msgpack.decode(raw[at:])
+    del table["host_builds"]
+    path.write_bytes(raw[:at] + msgspec.msgpack.encode(table))
+
+
+@needs("llvm-mc", "ld.lld")
+@pytest.mark.parametrize("launched", ["_Z4firstPf", "_Z6secondPf"])
+def test_without_identities_the_kernels_tell(tmp_path: Path, launched: str) -> None:
+    made = _code_object(tmp_path / "code", "_Z4firstPf", "_Z5thirdPf")
+    bundles = [bundle([("gfx90a", made)])]
+    case = _split(
+        tmp_path / "fat", bundles=bundles, with_tail=False, extra_asm=_REGISTERS.format(name=launched)
+    )
+    _without_builds(case.archive("gfx90a"))
+    what = "root/lib/libfat.so launches 1 kernels that its code does not define, such as _Z6secondPf"
+    found = [("root/.kpack/fat_gfx90a.kpack", what)]
+    assert _strangers(case) == (found if launched == "_Z6secondPf" else [])
