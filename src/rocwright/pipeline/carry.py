@@ -15,7 +15,7 @@ from pathlib import Path
 
 import msgspec
 
-from rocwright.errors import IntegrityError, UsageError
+from rocwright.errors import IntegrityError
 from rocwright.model.platforms import PLATFORMS
 from rocwright.store.layout import check_key
 from rocwright.store.lease import LEASES, PIPELINE
@@ -26,7 +26,6 @@ from rocwright.store.runs.run import Run
 from rocwright.store.runs.upload import rewrite_pages
 from rocwright.system.files import link_or_copy, remove_tree, sha256_file, write_text
 
-CARRY = "ROCWRIGHT_CARRY"
 # Below the directory of a run: what others handed on, by artifact, and what this machine hands on.
 TAKEN, GIVEN = "carried/in", "carried/out"
 # Of an artifact, where people find its wheels.
@@ -55,22 +54,6 @@ class _Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     schema: int
     job: str
     files: tuple[_Carried, ...]
-
-
-def rendered(environment: Mapping[str, str]) -> bool:
-    """Whether this is a job of a rendered workflow, which says in either case how results travel."""
-    return bool(environment.get(CARRY))
-
-
-def carries(environment: Mapping[str, str]) -> bool:
-    """Whether results travel as artifacts; raises `UsageError` for another word in the variable.
-
-    A rendered workflow says `store` where they travel through a store.
-    """
-    said = environment.get(CARRY, "")
-    if said not in ("", "store", "artifacts"):
-        raise UsageError(f"{CARRY} is {said!r}", next_step="set it to artifacts or store, or to nothing")
-    return said == "artifacts"
 
 
 def take(work: Path, store: LocalStore, run_id: str, say: Say) -> None:

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from rocwright.errors import IntegrityError, InvalidInput, UsageError
-from rocwright.pipeline.carry import CARRY, GIVEN, TAKEN, carries, hand_on, take, there
+from rocwright.pipeline.carry import GIVEN, TAKEN, hand_on, take, there
+from rocwright.pipeline.define.inputs import CARRY, carries
 from rocwright.store.objects.local import LocalStore
 from rocwright.store.runs.upload import upload_run
 from wheels import ANY, write_wheel

@@ -18,9 +18,9 @@ from rocwright.cli.pipeline.workflow import workflow_job
 from rocwright.cli.reply import Reply, for_json, for_people, replies
 from rocwright.errors import RocwrightError
 from rocwright.model.plan import Cell, Plan
-from rocwright.pipeline.carry import carries, rendered
 from rocwright.pipeline.cells.act import TAKEN
 from rocwright.pipeline.cells.run import Ran, run_job, run_plan
+from rocwright.pipeline.define.inputs import carries, rendered
 from rocwright.pipeline.define.kinds import SUMMARY
 from rocwright.pipeline.define.plan import chosen
 from rocwright.pipeline.options import default_cache

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 
 from rocwright.cli.pipeline.options import PlaceOptions
 from rocwright.errors import InvalidInput, RocwrightError
-from rocwright.pipeline.carry import carries, hand_on, take, there
+from rocwright.pipeline.carry import hand_on, take, there
 from rocwright.pipeline.cells.act import shown_error
+from rocwright.pipeline.define.inputs import carries
 from rocwright.pipeline.tell.summary import failure_lines
 from rocwright.store.objects.local import LocalStore
 from rocwright.system import console

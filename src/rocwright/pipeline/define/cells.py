@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from graphlib import CycleError, TopologicalSorter
 from itertools import product
 from operator import attrgetter
@@ -80,8 +80,13 @@ def cell_id(kind: str, values: Mapping[str, str]) -> str:
         value = values.get(axis, "")
         if not value or (axis == "family" and value == values.get("group")):
             continue
-        words.append(f"cp{value.replace('.', '')}" if axis == "python" else _STRANGE.sub("-", value))
+        words.append(_word(axis, value))
     return "/".join(words)
+
+
+@cache
+def _word(axis: Axis, value: str) -> str:
+    return f"cp{value.replace('.', '')}" if axis == "python" else _STRANGE.sub("-", value)
 
 
 def make_cells(
@@ -137,12 +142,12 @@ class _Found:
     def of(self, kind: Kind, need: str, here: Mapping[str, str]) -> Sequence[str]:
         """The cells of the kind `need` at a place of `kind`: all there are on axes that `kind` has not."""
         shared = self._shared[kind.name, need]
-        return self._ids.get((need, shared, *(here[axis] for axis in shared)), ())
+        return self._ids.get((need, shared, *map(here.__getitem__, shared)), ())
 
     def enter(self, kind: Kind, here: Mapping[str, str], id_: str) -> None:
         """Remember a cell that was made."""
         for shared in self._asked.get(kind.name, ()):
-            key = (kind.name, shared, *(here[axis] for axis in shared))
+            key = (kind.name, shared, *map(here.__getitem__, shared))
             self._ids.setdefault(key, []).append(id_)
 
 

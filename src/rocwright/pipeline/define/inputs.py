@@ -119,6 +119,8 @@ SOURCES = "ROCWRIGHT_SOURCES"
 # Variables of a repository that rendered workflows pass on: where results go; whether schedules start
 # anything (on, off; where it is not set, not in a fork); what is tested on GPUs, as --test-families takes it.
 STORE, SCHEDULE, TESTED = "ROCWRIGHT_STORE", "ROCWRIGHT_SCHEDULE", "ROCWRIGHT_TEST_FAMILIES"
+# Of a rendered workflow: how results travel between its jobs, through a store or as artifacts.
+CARRY = "ROCWRIGHT_CARRY"
 # Of a workflow or a machine: which compiler cache builds use, auto where it is not set.
 COMPILER_CACHE = "ROCWRIGHT_COMPILER_CACHE"
 # Of a workflow or a machine: where ROCm comes from where no option says so.
@@ -271,3 +273,19 @@ def require_run_id(run_id: str) -> str:
             "one, at most 128",
         )
     return run_id
+
+
+def rendered(environment: Mapping[str, str]) -> bool:
+    """Whether this is a job of a rendered workflow, which says in either case how results travel."""
+    return bool(environment.get(CARRY))
+
+
+def carries(environment: Mapping[str, str]) -> bool:
+    """Whether results travel as artifacts; raises `UsageError` for another word in the variable.
+
+    A rendered workflow says `store` where they travel through a store.
+    """
+    said = environment.get(CARRY, "")
+    if said not in ("", "store", "artifacts"):
+        raise UsageError(f"{CARRY} is {said!r}", next_step="set it to artifacts or store, or to nothing")
+    return said == "artifacts"

@@ -151,6 +151,8 @@ def _own_tests(cell: Cell, asked: RunMatrix, known: Known) -> Cell:
 
     The miniature family has the smoke tests alone, and some configurations need a machine with several GPUs.
     """
+    if cell.kind not in ("test-units", "test-pytorch"):
+        return cell
     if cell.kind == "test-units" and asked.sources == "miniature":
         return msgspec.structs.replace(cell, skip=NONE_OF_MINIATURE)
     config = parse_shard(cell.shard).config

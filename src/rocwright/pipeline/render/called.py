@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 from rocwright.model.platforms import PLATFORMS
 from rocwright.model.workflows import WorkflowTable
-from rocwright.pipeline.carry import CARRY
-from rocwright.pipeline.define.inputs import COMPILER_CACHE
+from rocwright.pipeline.define.inputs import CARRY, COMPILER_CACHE
 from rocwright.pipeline.render.document import (
     OWN,
     STORED,

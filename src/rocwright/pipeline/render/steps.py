@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from rocwright.model.workflows import WorkflowTable
-from rocwright.pipeline.carry import CARRY, GIVEN, PARTS, TAKEN
+from rocwright.pipeline.carry import GIVEN, PARTS, TAKEN
+from rocwright.pipeline.define.inputs import CARRY
 from rocwright.pipeline.render.document import CompositeAction, WorkflowStep, expression, told
 
 # Reading the repository; asking for a token that a role is assumed with.

@@ -7,8 +7,7 @@ from pathlib import Path
 
 from rocwright.errors import InvalidInput
 from rocwright.model.plan import Choice, Profile, Publication
-from rocwright.pipeline.carry import carries
-from rocwright.pipeline.define.inputs import STORE
+from rocwright.pipeline.define.inputs import STORE, carries
 from rocwright.pipeline.setup.event import from_fork
 
 _ROLES = (

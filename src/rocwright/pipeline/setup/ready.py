@@ -8,8 +8,7 @@ from rocwright.errors import InvalidInput
 from rocwright.model.plan import Choice, Plan, Profile, Publication
 from rocwright.model.platforms import PLATFORMS
 from rocwright.model.workflows import WorkflowTable
-from rocwright.pipeline.carry import CARRY, carries
-from rocwright.pipeline.define.inputs import STORE, TESTED
+from rocwright.pipeline.define.inputs import CARRY, STORE, TESTED, carries
 from rocwright.pipeline.setup.event import Event
 
 
