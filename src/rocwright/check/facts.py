@@ -132,9 +132,9 @@ class KpackFacts:
     member: str
     kernels: frozenset[str] = frozenset()
     targets: frozenset[str] = frozenset()
-    builds: Mapping[str, str] = field(default_factory=dict)
     wrong_code: tuple[WrongCode, ...] = ()
     problem: str | None = None
+    builds: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -97,8 +97,8 @@ class Judge:
             member,
             frozenset(entry.kernel for entry in contents.entries),
             frozenset((*contents.targets, *(entry.target for entry in contents.entries))),
-            contents.builds,
             wrong,
+            builds=contents.builds,
         )
 
     def _archived(self, view: View, contents: Contents, frames: Mapping[int, bytes]) -> tuple[WrongCode, ...]:
