@@ -10,7 +10,7 @@ SLOWEST := --durations=10 --durations-min=2
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # No address of an index stands in what it writes: pip is told elsewhere where packages come from.
 LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.10 --upgrade --generate-hashes --no-header --no-annotate \
-  --no-emit-index-url --extra demo --extra store --extra aws --extra pipeline --extra ci pyproject.toml
+  --no-emit-index-url --extra demo --extra store --extra aws --extra pipeline --extra cache --extra ci pyproject.toml
 # Directories of the demo; delete the first to start afresh.
 WORK ?= demo
 ARGS ?=

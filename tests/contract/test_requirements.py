@@ -17,7 +17,7 @@ else:
 
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
-EXTRAS = ("demo", "store", "aws", "pipeline", "ci")
+EXTRAS = ("demo", "store", "aws", "pipeline", "cache", "ci")
 FILES = {"requirements.txt": EXTRAS, "requirements-dev.txt": (*EXTRAS, "dev")}
 
 
