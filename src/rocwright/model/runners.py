@@ -211,6 +211,11 @@ class Runners:
             return "", f"{family} is tested on {platform} only where ROCm changed"
         return _chosen(here.pools, f"{seed}/{platform}/{family}"), ""
 
+    def untested(self, family: str, platform: str) -> bool:
+        """Whether a release waits for tests that no runner can do, and no bypass stands for."""
+        here = self.on(family, platform)
+        return here is None or not (here.pools or here.bypass)
+
     def multi_gpu_of(self, family: str, platform: str) -> str:
         """The label of a machine with several GPUs; "" for none.
 

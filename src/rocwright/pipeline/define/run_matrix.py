@@ -13,12 +13,14 @@ from rocwright.errors import UsageError
 from rocwright.model.gpu import expand
 from rocwright.model.plan import PYTHON, Choice, Group, Profile, Rocm, Sources, TestLevel, Tier
 from rocwright.model.platforms import PLATFORMS
+from rocwright.model.runners import Runners
 from rocwright.pipeline.define.inputs import Known, Projects, default_rocm, require_run_id
 from rocwright.store.layout import MULTI_ARCH
 
 # What a branch is called by, everywhere it is written: no option of git, no path out of a folder.
 _REF = re.compile(r"(?!.*\.\.)(?!.*//)[A-Za-z0-9_][A-Za-z0-9._/+#@-]*[A-Za-z0-9_+#@]|[A-Za-z0-9_]")
 # A part of a path in the store.
+_UNTESTED = f"{MULTI_ARCH}-untested"
 _PART = re.compile(r"(?!.*\.\.)[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
@@ -185,7 +187,7 @@ def _groups(
         else:
             found[platform] = tuple(
                 Group(name, expand(held, known.families), held, platform)
-                for name, held in grouped(here, profile, choice).items()
+                for name, held in grouped(here, platform, profile, choice, known.runners).items()
             )
     if not found:
         raise UsageError(
@@ -196,13 +198,24 @@ def _groups(
     return found
 
 
-def grouped(families: Sequence[str], profile: Profile, choice: Choice) -> dict[str, tuple[str, ...]]:
-    """What is built together, by the name of the group: of one family alone its own name."""
+def grouped(
+    families: Sequence[str], platform: str, profile: Profile, choice: Choice, runners: Runners
+) -> dict[str, tuple[str, ...]]:
+    """What is built together, by the name of the group: of one family alone its own name.
+
+    What goes to a channel goes there as one: families that nobody tests would keep back all others.
+    """
     if choice.group:
         return {choice.group: tuple(families)}
-    if (choice.grouping or profile.grouping) == "multi-arch" and len(families) > 1:
-        return {MULTI_ARCH: tuple(families)}
-    return {name: (name,) for name in families}
+    if (choice.grouping or profile.grouping) != "multi-arch":
+        return {name: (name,) for name in families}
+    apart = bool(profile.promote) and choice.build_pytorch and choice.tested is None
+    held: dict[str, tuple[str, ...]] = {MULTI_ARCH: (), _UNTESTED: ()}
+    for name in families:
+        held[_UNTESTED if apart and runners.untested(name, platform) else MULTI_ARCH] += (name,)
+    if not held[MULTI_ARCH]:
+        held = {MULTI_ARCH: held[_UNTESTED]}
+    return {its[0] if len(its) == 1 else name: its for name, its in held.items() if its}
 
 
 def _require_index_for_all(groups: Mapping[str, Sequence[Group]], choice: Choice, rocm: Rocm) -> None:
@@ -218,14 +231,13 @@ def _require_index_for_all(groups: Mapping[str, Sequence[Group]], choice: Choice
 
 def _held_back(group: Group, profile: Profile, known: Known) -> str:
     """Of several families that are published as one: those whose tests it waits for, and nobody can do."""
-    rows = {name: known.runners.on(name, group.platform) for name in group.families}
-    waited = [name for name, row in rows.items() if row is None or not (row.pools or row.bypass)]
-    if len(rows) == 1 or not waited:
+    waited = [name for name in group.families if known.runners.untested(name, group.platform)]
+    if len(group.families) == 1 or not waited:
         return ""
     return (
         f"{group.name} on {group.platform} goes to {profile.promote} as one, and no runner tests "
-        f"{' '.join(waited)}: the gate stays closed unless their rows of the table families get a bypass, or "
-        "each family is built on its own (--grouping family)"
+        f"{' '.join(waited)}: the gate stays closed unless their rows of the table families get a bypass"
+        + ("" if group.name == _UNTESTED else ", or each family is built on its own (--grouping family)")
     )
 
 

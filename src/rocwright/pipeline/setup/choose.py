@@ -91,7 +91,7 @@ def choose(event: Event, profile: Profile, base: Choice, tables: Tables, reusabl
     groups = {
         platform: (tables.miniature,)
         if mini and not families.get(platform)
-        else tuple(grouped(names, profile, base))
+        else tuple(grouped(names, platform, profile, base, tables.runners))
         for platform, names in built.items()
     }
     rocm = _rocm(change, wish, base, groups, reusable, tables, mini, said)

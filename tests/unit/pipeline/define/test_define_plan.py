@@ -43,10 +43,12 @@ def test_families_in_one_group_are_built_once_and_tested_each() -> None:
 
 
 ALL = msgspec.structs.replace(PROFILE, tier="nightly", grouping="multi-arch", refs=("release/2.9", "main"))
+# Which are tested is said, so all are built together, also what no runner tests.
+EVERY = Choice("mine", "7", tested=("one-all", "two-all", "old-all"))
 
 
 def test_a_profile_builds_all_families_of_a_platform_together() -> None:
-    plan = plan_of(profile=ALL)
+    plan = plan_of(EVERY, ALL)
     assert [(group.name, group.platform) for group in plan.groups] == [("multi-arch", "linux")]
     assert ids(plan, "build-torch") == [
         "build-torch/linux/cp312/release-2.9/multi-arch",
@@ -69,7 +71,7 @@ def test_a_profile_builds_all_families_of_a_platform_together() -> None:
 
 def test_a_branch_leaves_out_only_the_families_that_it_does_not_support() -> None:
     """Not the whole build of all the others."""
-    plan = plan_of(profile=ALL)
+    plan = plan_of(EVERY, ALL)
     there = {cell.ref: cell.settings["targets"] for cell in plan.cells if cell.kind == "build-torch"}
     assert there == {"release/2.9": "gfx906 gfx90a gfx942", "main": "gfx900 gfx906 gfx90a gfx942"}
     tests = [cell for cell in plan.cells if cell.kind == "test-pytorch"]
@@ -86,8 +88,24 @@ def test_a_branch_leaves_out_only_the_families_that_it_does_not_support() -> Non
     assert {cell.family for cell in untested.cells if cell.kind == "test-pytorch"} == {"one-all"}
 
 
+def test_what_nobody_tests_keeps_back_nothing_that_is_tested() -> None:
+    plan = plan_of(profile=ALL)
+    assert {group.name: group.families for group in plan.groups} == {
+        "multi-arch": ("one-all", "two-all"),
+        "old-all": ("old-all",),
+    }
+    gate = plan.cell("gate/linux/cp312/main/multi-arch")
+    assert not [need for need in gate.needs if "old-all" in need]
+    assert not any("as one" in note for note in plan.notes)
+    # Nothing is promoted, nothing waits.
+    unpublished = msgspec.structs.replace(ALL, promote="")
+    assert [group.name for group in plan_of(profile=unpublished).groups] == ["multi-arch"]
+    nobody = plan_of(Choice("mine", "7", families=("old-all", "gfx900")), ALL)
+    assert [group.name for group in nobody.groups] == ["multi-arch"]
+
+
 def test_what_keeps_a_group_of_all_from_its_channel_is_told() -> None:
-    (note,) = (note for note in plan_of(profile=ALL).notes if "goes to release as one" in note)
+    (note,) = (note for note in plan_of(EVERY, ALL).notes if "goes to release as one" in note)
     # one-all has a runner, two-all a bypass.
     assert "no runner tests old-all: the gate stays closed" in note
     assert not any("as one" in note for note in plan_of(Choice("mine", "7", grouping="family"), ALL).notes)
