@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import os
 import shutil
 import subprocess
@@ -176,6 +177,7 @@ def test_listing_a_split(place: Path) -> None:
     ]
     host = as_json("list", "out/generic/lib/libfat.so", cwd=place)[0]
     assert (host["kind"], host["targets"], len(host["archives"])) == ("split", FIGURES, 2)
+    assert re.fullmatch("[0-9a-f]{32}", host["marker"].pop("build"))
     assert host["marker"] == {"search_paths": ["../.kpack/rocm_@GFXARCH@.kpack"], "kernel": "lib/libfat.so"}
     shutil.rmtree(place / "out" / "gfx942")
     shutil.rmtree(place / "out" / "gfx90a")
