@@ -55,7 +55,7 @@ def _members(source: WheelStream, changed: Mapping[str, bytes]) -> Iterator[Memb
     digests = recorded_digests(source.wheel)
     for member in kept_members(source.wheel):
         if member.name in changed:
-            yield Member(member.name, BytesSource(changed[member.name]), mode=member.mode or 0o644)
+            yield Member(member.name, BytesSource(changed[member.name]), mode=member.sound_mode)
         else:
             yield take(source, member, digests)
 
@@ -182,7 +182,7 @@ def take(
         crc=member.crc,
         sha256=digests.get(member.name) or _digest(source, member),
         deflated=member.method == DEFLATED,
-        mode=member.mode or 0o644,
+        mode=member.sound_mode,
     )
 
 

@@ -163,7 +163,7 @@ def _members(parts: Sequence[ReadPart], joined: dict[str, Joined]) -> list[Membe
             continue
         part = owner[name]
         member = part.wheel.member[name]
-        mode = member.mode or 0o644
+        mode = member.sound_mode
         if name in joined:
             members.append(Member(name, joined[name], mode=mode))
             continue

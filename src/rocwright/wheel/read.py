@@ -6,6 +6,7 @@ Several may be installed together; a member's place in site-packages follows fro
 from __future__ import annotations
 
 import hashlib
+import stat
 import struct
 import zipfile
 import zlib
@@ -54,6 +55,18 @@ class WheelMember:
     method: int
     offset: int
     mode: int
+
+    @property
+    def sound_mode(self) -> int:
+        """Its mode in a wheel that is made of this one: what no installed file should have is put right.
+
+        0644 where none is recorded; its owner may read it, not everybody may write it, nobody gets another's
+        rights (setuid, setgid), and what pip puts on PATH can be run.
+        """
+        if not self.mode:
+            return 0o644
+        runs = 0o111 if ".data/scripts/" in self.name else 0
+        return self.mode & ~(stat.S_ISUID | stat.S_ISGID | stat.S_IWOTH) | stat.S_IRUSR | runs
 
 
 @dataclass(frozen=True)

@@ -416,6 +416,36 @@ def test_a_wheel_from_windows_tools_gets_unix_line_ends_and_modes(
     assert "\r" not in content(tmp_path / "out" / DEVICES["gfx942"]).text("METADATA")
 
 
+@pytest.mark.parametrize(
+    ("name", "given", "made"),
+    [
+        ("torch/a.so", 0o100777, 0o100775),
+        ("torch/b.py", 0o106644, 0o100644),
+        ("torch/b.py", 0o100066, 0o100464),
+        ("torch/b.py", 0o100755, 0o100755),
+        ("mini_torch-2.0.data/scripts/run", 0o100644, 0o100755),
+    ],
+)
+def test_modes_that_no_installed_file_should_have_are_put_right(
+    name: str, given: int, made: int, libraries: dict[str, bytes], tmp_path: Path
+) -> None:
+    """A publisher's wheel has them; what is split of it is ours."""
+    members = {
+        "torch/a.so": libraries["packed"],
+        "torch/b.py": b"b",
+        "mini_torch-2.0.data/scripts/run": b"#!",
+    }
+    source = write_fat(tmp_path / "in", members)
+    data = bytearray(source.read_bytes())
+    at = data.find(b"PK\1\2")
+    while data[at + 46 : at + 46 + len(name)] != name.encode():
+        at = data.find(b"PK\1\2", at + 4)
+    data[at + 38 : at + 42] = (given << 16).to_bytes(4, "little")
+    source.write_bytes(data)
+    split_wheel(source, tmp_path / "out")
+    assert content(tmp_path / "out" / FILENAME).info[name].external_attr >> 16 == made
+
+
 def test_files_without_a_digest_in_record_are_counted_and_get_one(
     libraries: dict[str, bytes], tmp_path: Path
 ) -> None:

@@ -284,7 +284,7 @@ class _Members:
         yield from beside
 
     def _member(self, member: WheelMember) -> Member | Taken:
-        name, mode = self.name(member.name), member.mode or 0o644
+        name, mode = self.name(member.name), member.sound_mode
         if member.name == f"{self.wheel.dist_info}/METADATA":
             return Member(name, _text(self.change.metadata), mode=mode)
         if member.name in self.change.texts:

@@ -228,7 +228,7 @@ def _members(host: VerifiedWheel, metadata: bytes, devices: Sequence[VerifiedWhe
     members: list[Member | Taken] = []
     for name in sorted(owner, key=lambda name: name.startswith(info)):
         if name == f"{info}METADATA":
-            mode = host.wheel.member[name].mode or 0o644
+            mode = host.wheel.member[name].sound_mode
             members.append(Member(name, BytesSource(metadata), mode=mode))
         elif name != f"{info}RECORD":
             members.append(owner[name].taken(name))

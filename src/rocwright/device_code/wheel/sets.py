@@ -184,7 +184,7 @@ class VerifiedWheel:
             crc=member.crc,
             sha256=self.digests[name],
             deflated=member.method != 0,
-            mode=member.mode or 0o644,
+            mode=member.sound_mode,
         )
 
 

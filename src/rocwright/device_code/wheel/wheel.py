@@ -239,7 +239,7 @@ class _Split:
         for member in self.wheel.members:
             if member.name in dropped:
                 continue
-            mode = member.mode or 0o644
+            mode = member.sound_mode
             if member.name in plans:
                 yield Member(member.name, plans[member.name].host, mode=mode)
             elif member.name == f"{info}/METADATA":
@@ -268,7 +268,7 @@ class _Split:
             crc=member.crc,
             sha256=self.scan.digests[name],
             deflated=member.method != 0,
-            mode=member.mode or 0o644,
+            mode=member.sound_mode,
         )
 
     def _write(self, filename: str, dist_info: str, members: Sequence[Member | Taken]) -> None:
