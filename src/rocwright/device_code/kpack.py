@@ -8,6 +8,7 @@ Source: AMD's rocm-kpack, its description of the format and the limits of its ru
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -35,6 +36,9 @@ _VERSION = 1
 # Keys of our own, which AMD's readers pass over: of a marker, and of an archive's table.
 _BUILD, _BUILDS = "host_build", "host_builds"
 NO_BUILD = "0" * 32
+# As MessagePack has it: a short text, and one of 32 bytes.
+_BUILD_FIELD = re.compile(rb"\xaahost_build\xd9\x20([0-9a-f]{32})")
+LONGEST_BUILD = 45
 # Limits of AMD's runtime; an archive beyond them could be written and never be read.
 _MOST_DATA = 4 << 30
 _MOST_FRAMES = 1 << 20
@@ -107,6 +111,12 @@ def pack_marker(marker: Marker) -> bytes:
     if len(data) > _MOST_MARKER:
         raise InvalidInput(f"the marker of {marker.kernel[:80]} is longer than {_MOST_MARKER} bytes")
     return data
+
+
+def find_build(data: bytes) -> str:
+    """The identity of a marker anywhere in these bytes; "" where none is. It has `LONGEST_BUILD` bytes."""
+    found = _BUILD_FIELD.search(data)
+    return found[1].decode() if found else ""
 
 
 def parse_marker(data: bytes) -> Marker:

@@ -343,6 +343,25 @@ def test_device_wheels_that_differ_are_refused(dist: Path, tmp_path: Path) -> No
     assert f"{name}: other contents" in text
 
 
+@pytest.mark.parametrize("families", [None, ["gfx942"]])
+def test_code_of_another_build_is_refused(dist: Path, tmp_path: Path, families: list[str] | None) -> None:
+    """As when the host was built again under the same version."""
+    place = shard(dist, tmp_path / "a", "gfx942", "gfx90a", "gfx1100")
+    with zipfile.ZipFile(dist / HOST) as archive:
+        name = next(n for n in archive.namelist() if b"host_build" in archive.read(n))
+    rewrite(
+        dist / HOST, place / HOST, name, lambda data: re.sub(rb"(host_build..)[0-9a-f]{4}", rb"\1ffff", data)
+    )
+    with pytest.raises(InvalidInput) as caught:
+        merge_wheels(wheels(place), tmp_path / "out", families=families)
+    assert re.search(
+        rf"_gfx\w+-.* has code of another build of {re.escape(name)} than {re.escape(HOST)}",
+        str(caught.value),
+    )
+    assert ", not of ffff" in str(caught.value)
+    assert not (tmp_path / "out").exists()
+
+
 def test_a_wheel_that_was_not_split(fat: Path, dist: Path, tmp_path: Path) -> None:
     refused([fat], tmp_path, f"{re.escape(HOST)} was not split", UsageError)
     plain = write_fat(

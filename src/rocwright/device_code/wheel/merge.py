@@ -10,6 +10,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
+from rocwright.device_code.wheel.builds import require_same_build
 from rocwright.device_code.wheel.device_wheel import (
     DevicePackage,
     with_offers,
@@ -82,7 +83,7 @@ def merge_wheels(
     All wheels appear together at the end, or none. Raises `UsageError` for a wheel that was not split or
     would be replaced; `InvalidWheel` for one that is damaged; `InvalidInput` when wheels of one name differ
     (naming the files, and what was not split), when a device wheel's host or a family's target is missing,
-    or when a file is in two wheels.
+    when its code is of another build of the host, or when a file is in two wheels.
     """
     sets = split_sets([open_wheel(path) for path in {path.resolve(): path for path in paths}.values()])
     chosen = _chosen(sets, families)
@@ -164,6 +165,8 @@ class _Merge:
             first, *others = (self._read(wheel) for wheel in same)
             for other in others:
                 require_same(first, other, self.work)
+        devices = [self.inputs[wheel.path] for same in self.set.devices.values() for wheel in same]
+        require_same_build(self.inputs[self.set.hosts[0].path], devices)
 
     def _read(self, wheel: Wheel) -> VerifiedWheel:
         source = self.stack.enter_context(opened(wheel))

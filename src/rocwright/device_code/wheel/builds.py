@@ -1,0 +1,55 @@
+"""Refuse device wheels whose code was taken out of another build of their host."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Sequence
+
+from rocwright.device_code.kpack import LONGEST_BUILD, SUFFIX, find_build, read_contents
+from rocwright.device_code.source import MemberReader, open_path
+from rocwright.device_code.wheel.sets import VerifiedWheel
+from rocwright.errors import InvalidInput
+
+
+def require_same_build(host: VerifiedWheel, devices: Sequence[VerifiedWheel]) -> None:
+    """Raise `InvalidInput` for an archive that names another build of a library than the host's.
+
+    Archives of writers that name none are taken as they are; `kpack verify` compares kernels.
+    """
+    own: dict[str, str] = {}
+    for device in devices:
+        for member, kernel, build in _named(device):
+            name = posixpath.join(posixpath.dirname(posixpath.dirname(member)), kernel)
+            if name not in own:
+                own[name] = _build_of(host, name)
+            if own[name] != build:
+                there = own[name][:12] or "one that is named"
+                raise InvalidInput(
+                    f"{device.wheel.path.name} has code of another build of {name} than "
+                    f"{host.wheel.path.name}: of {build[:12]}, not of {there}",
+                    where=device.wheel.path,
+                    next_step="give host and device wheels of one split: versions do not tell builds apart",
+                )
+
+
+def _named(device: VerifiedWheel) -> list[tuple[str, str, str]]:
+    """Archives of a device wheel with the libraries and builds that they name."""
+    whole = open_path(device.wheel.path)
+    found = []
+    for member in device.wheel.members:
+        if member.name.endswith(SUFFIX):
+            contents = read_contents(MemberReader(device.source, whole, member).open())
+            found += [(member.name, kernel, build) for kernel, build in contents.builds.items()]
+    return found
+
+
+def _build_of(host: VerifiedWheel, name: str) -> str:
+    """The identity in a library's marker, looked for as the library streams by; "" without one."""
+    member = host.wheel.member.get(name)
+    tail = b""
+    for piece in host.source.inflated(member) if member is not None else ():
+        build = find_build(tail + piece)
+        if build:
+            return build
+        tail = piece[-LONGEST_BUILD:]
+    return ""
