@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import itertools
 import shutil
 import subprocess
@@ -10,11 +11,15 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from elftools.elf.elffile import ELFFile
 
 from needs import find_llvm_tool, needs
 from oracle import elf_compare, fatbin_walk, kpack_reader, loader
 from real import corpus_rows
+from rocwright.binary.elf import read_elf
+from rocwright.binary.view import mapped
 from rocwright.device_code.archives import split_library
+from rocwright.device_code.kernels import registered_kernels
 from rocwright.device_code.tree.merge import merge_trees
 from rocwright.device_code.tree.split import split_tree
 from rocwright.device_code.verify.verify import verify
@@ -82,6 +87,27 @@ def test_the_compilers_own_tool_takes_the_same_objects_out(split):
 def test_host_files_differ_only_where_they_must(split):
     for _, original, directory, _ in split:
         assert elf_compare.compare(original, directory / original.name) == []
+
+
+def test_every_kernel_that_a_host_launches_is_in_its_archives(split):
+    """What HIP's compiler made of constructors is read right: nothing is told of that is not there.
+
+    A library may leave kernels out for some of its targets, as rocBLAS does for those of gfx10.
+    """
+    for _, original, directory, _ in split:
+        with mapped(directory / original.name) as file:
+            launched = registered_kernels(read_elf(file), file)
+        assert launched, original
+        defined = set()
+        for path in (directory / ".kpack").iterdir():
+            defined.update(*map(_defined, kpack_reader.read_kpack(path).entries.values()))
+        assert launched <= defined, original
+
+
+def _defined(code: bytes) -> set[str]:
+    """Kernels of a code object, by pyelftools."""
+    symbols = ELFFile(io.BytesIO(code)).get_section_by_name(".dynsym").iter_symbols()
+    return {symbol.name.removesuffix(".kd") for symbol in symbols if symbol.name.endswith(".kd")}
 
 
 def test_the_loader_finds_the_same_code_through_the_marker(split, tmp_path):

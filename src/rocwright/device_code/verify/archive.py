@@ -314,7 +314,8 @@ def check_together(
         its = [shelf for shelf in shelves if library.kernel in shelf.kernels]
         _reachable(library, its, log)
         for shelf in its:
-            _require_same_build(library, shelf, kernels, log)
+            _require_same_build(library, shelf, log)
+        _launches(library, its, kernels, log)
         _complete(library, spots, targets, missing, log)
         _no_more(library, spots, log)
     if tree.whole and libraries:
@@ -336,21 +337,34 @@ def _copies(first: Source, second: Source) -> bool:
     return all(a.read_at(at, step) == b.read_at(at, step) for at in range(0, first.size, step))
 
 
-def _require_same_build(library: Known, shelf: Shelf, kernels: Kernels, log: FindingLog) -> None:
-    """By the identity of the host file; where an archive names none, by the kernels that it launches."""
-    build = shelf.archive.builds.get(library.kernel)
-    name = library.source.name
-    if build is not None:
-        if build != library.marker.build:
-            own = library.marker.build or "none"
-            what = f"its code of {library.kernel} is of build {build}, {name} is build {own}"
-            log.add("kpack-stranger", shelf.source.name, what)
+def _require_same_build(library: Known, shelf: Shelf, log: FindingLog) -> None:
+    """By the identity of the host file, where the archive names one."""
+    build, own = shelf.archive.builds.get(library.kernel), library.marker.build
+    if build is not None and build != own:
+        here = f"{library.source.name} is build {own or 'none'}"
+        log.add(
+            "kpack-stranger", shelf.source.name, f"its code of {library.kernel} is of build {build}, {here}"
+        )
+
+
+def _launches(library: Known, shelves: Sequence[Shelf], kernels: Kernels, log: FindingLog) -> None:
+    """Without identities, the kernels that a library registers tell whether this can be its code.
+
+    Not every target needs to have all of them: what a library leaves out there, it does not launch there.
+    """
+    unnamed = [shelf for shelf in shelves if library.kernel not in shelf.archive.builds]
+    found = [kernels.get((shelf.source.name, library.kernel)) for shelf in unnamed]
+    if not found or None in found or not library.registered:
         return
-    defined = kernels.get((shelf.source.name, library.kernel))
-    lacking = sorted((library.registered or frozenset()) - defined) if defined else []
-    if lacking:
-        what = f"{name} launches {len(lacking)} kernels that its code does not define, such as {lacking[0]}"
-        log.add("kpack-stranger", shelf.source.name, what)
+    lacking = sorted(library.registered - frozenset().union(*filter(None, found)))
+    if not lacking:
+        return
+    some = f"{len(lacking)} of {len(library.registered)} kernels that it launches, such as {lacking[0]}"
+    if len(lacking) == len(library.registered):
+        for shelf in unnamed:
+            log.add("kpack-stranger", shelf.source.name, f"{library.source.name} finds none of {some}, in it")
+    else:
+        log.add("kpack-launch", library.source.name, f"no archive that is here defines {some}")
 
 
 def _reachable(library: Known, shelves: Sequence[Shelf], log: FindingLog) -> None:

@@ -16,7 +16,9 @@ _MOST = 8
 _AGAIN = "split again from the original"
 _DOWNLOAD = "download the file again, or split again from the original"
 # What breaks none of them, but is worth knowing.
-NOTES = frozenset(("kpack-kept", "kpack-unknown-target", "kpack-partial", "kpack-extra-absent"))
+NOTES = frozenset(
+    ("kpack-kept", "kpack-unknown-target", "kpack-partial", "kpack-launch", "kpack-extra-absent")
+)
 _CLAUSES = (
     Clause("kpack-readable", "Every file given can be read.", next_step=_DOWNLOAD),
     Clause(
@@ -83,6 +85,7 @@ _CLAUSES = (
         "Code in an archive was taken out of this very build of its library.",
         next_step="put the archives of one split beside its libraries: AMD's runtime would run this code",
     ),
+    Clause("kpack-launch", "A library launches kernels that no archive here defines, or leaves them out."),
     Clause("kpack-partial", "A wrapper has no code for one of the targets."),
     Clause(
         "kpack-orphan",
