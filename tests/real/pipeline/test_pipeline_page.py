@@ -66,7 +66,8 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Plan, Path]:
 @pytest.fixture(scope="module")
 def many(tmp_path_factory: pytest.TempPathFactory) -> tuple[Plan, Path]:
     """The release matrix of one Python, at work."""
-    options = PlanOptions(profile="release", python_versions=("3.12",), pytorch_git_refs=("release/2.13",))
+    few: dict[str, tuple[str, ...]] = {"python_versions": ("3.12",), "pytorch_git_refs": ("release/2.13",)}
+    options = PlanOptions(profile="release", grouping="family", **few)
     return made(tmp_path_factory.mktemp("many"), options, 0.7)
 
 

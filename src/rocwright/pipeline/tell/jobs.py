@@ -113,7 +113,7 @@ def picture(drawn: Sequence[Box]) -> str:
     """The boxes as SVG; empty without any. What it shows stands in words in its title and in the table."""
     if not drawn:
         return ""
-    rows = layers(drawn)
+    rows = [part for row in layers(drawn) for part in _beside(row)]
     widest = max(map(len, rows))
     width = widest * (_WIDTH + _GAP_X) + 2 * _EDGE
     height = len(rows) * (_HEIGHT + _GAP_Y) - _GAP_Y + 2 * _EDGE
@@ -129,6 +129,12 @@ def picture(drawn: Sequence[Box]) -> str:
         f'height="{height}" role="img" aria-label="{escape(words)}">{lines}'
         f"{''.join(_box(box, *at[box.id]) for box in drawn)}</svg>"
     )
+
+
+def _beside(row: Sequence[Box]) -> list[Sequence[Box]]:
+    """A layer, below each other what would not fit on a screen."""
+    size = -(-len(row) // -(-len(row) // _BESIDE))
+    return [row[at : at + size] for at in range(0, len(row), size)]
 
 
 def layers(drawn: Sequence[Box]) -> list[list[Box]]:
