@@ -181,7 +181,7 @@ class Caches(msgspec.Struct, frozen=True):
             return ""
         counts = f"{self.hits:,} found, {self.misses:,} compiled, {self.uncached:,} not kept"
         counts += f", {self.errors:,} errors" if self.errors else ""
-        return "; ".join((counts if self.hits or self.misses or not self.without else "none", *self.without))
+        return "; ".join((*([counts] if self.hits or self.misses or not self.without else []), *self.without))
 
 
 class _Judged(msgspec.Struct, frozen=True):
@@ -205,7 +205,7 @@ def caches_of(records: Iterable[Record]) -> Caches:
     ]
     used = [one for one in wheels if one.cache]
     notes = Counter(f"{one.cache} {one.note}" for one in used if one.note)
-    notes["no compiler cache"] += len(wheels) - len(used)
+    notes["none"] += len(wheels) - len(used)
     return Caches(
         hits=sum(one.hits for one in used),
         misses=sum(one.misses for one in used),

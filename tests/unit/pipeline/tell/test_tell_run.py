@@ -80,7 +80,7 @@ def test_what_compiler_caches_did_is_added_up_and_told() -> None:
     assert run.caches.line == told
     assert told in run_page(plan(), run)
     without = run_state(plan(), {"build-torch": record("build-torch", {"project": "torch"})})
-    assert without.caches.line == "none; no compiler cache (1 build)"
+    assert without.caches.line == "none (1 build)"
     assert run_state(plan(), {}).caches.line == ""
 
 
