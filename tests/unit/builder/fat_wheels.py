@@ -139,3 +139,10 @@ def content(path: Path) -> Content:
     expected = [record_row(name, files[name]) for name in infos if name != record]
     assert files[record].decode().replace('"', "") == "".join([*expected, f"{record},,\n"])
     return Content(files, infos)
+
+
+def of_device(path: Path) -> dict[str, object]:
+    """A device wheel's files, archives as what they hold: hosts laid out apart have identities of their own."""
+    with zipfile.ZipFile(path) as archive:
+        members = {name: archive.read(name) for name in archive.namelist() if not name.endswith("/RECORD")}
+    return {n: read_kpack(data) if n.endswith(".kpack") else data for n, data in members.items()}

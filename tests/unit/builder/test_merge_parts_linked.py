@@ -9,13 +9,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
-from fat_wheels import write
+from fat_wheels import of_device, write
 
 from needs import needs, needs_lld
 from oracle import loader, splitting
 from oracle.fat_library import build_library, bundle, ccob, code_object
 from oracle.fatbin_walk import walk
-from oracle.kpack_reader import read_kpack
 from rocwright.binary.elf import read_elf
 from rocwright.binary.soundness import problems
 from rocwright.device_code.merge_parts import Part, merge_parts
@@ -145,15 +144,8 @@ def test_the_split_of_merged_parts_is_that_of_one_build(version: int | None, tmp
     names = sorted(path.name for path in (tmp_path / "of-whole").iterdir() if path.name.startswith("amd_"))
     assert len(names) == 3
     for name in names:
-        one, other = (_of_device(tmp_path / place / name) for place in ("of-merged", "of-whole"))
+        one, other = (of_device(tmp_path / place / name) for place in ("of-merged", "of-whole"))
         assert one == other
-
-
-def _of_device(wheel: Path) -> dict[str, object]:
-    """Its files, archives as what they hold: hosts that were laid out apart have identities of their own."""
-    with zipfile.ZipFile(wheel) as archive:
-        members = {name: archive.read(name) for name in archive.namelist() if not name.endswith("/RECORD")}
-    return {n: read_kpack(data) if n.endswith(".kpack") else data for n, data in members.items()}
 
 
 def test_the_order_of_parts_changes_no_device_wheel_and_the_same_order_no_byte(tmp_path: Path) -> None:
