@@ -142,7 +142,7 @@ def content(path: Path) -> Content:
 
 
 def of_device(path: Path) -> dict[str, object]:
-    """A device wheel's files, archives as what they hold: hosts laid out apart have identities of their own."""
+    """A device wheel's files, archives as what they hold: hosts laid out apart have their own identities."""
     with zipfile.ZipFile(path) as archive:
         members = {name: archive.read(name) for name in archive.namelist() if not name.endswith("/RECORD")}
     return {n: read_kpack(data) if n.endswith(".kpack") else data for n, data in members.items()}
