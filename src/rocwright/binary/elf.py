@@ -20,6 +20,8 @@ from rocwright.errors import InvalidElf, see_who_may_read
 MAGIC = b"\x7fELF"
 # The section of a library that holds its device code; nothing may be written over it, whoever edits the file.
 HIP_FATBIN = ".hip_fatbin"
+# A linker's digest of the whole file.
+BUILD_ID = ".note.gnu.build-id"
 SUPPORTED = MAGIC + b"\2\1"  # 64-bit, little-endian
 EHDR = struct.Struct("<16sHHIQQQIHHHHHH")
 PHDR = struct.Struct("<IIQQQQQQ")

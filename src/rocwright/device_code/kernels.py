@@ -20,8 +20,7 @@ from rocwright.device_code.wrappers import Unsplittable, relative_places, reloca
 from rocwright.errors import InvalidElf
 
 _OPENS, _REGISTERS = b"__hipRegisterFatBinary", b"__hipRegisterFunction"
-_DT_JMPREL, _DT_PLTRELSZ = 23, 2
-_RELA = struct.Struct("<QQq")
+_JUMP_SLOTS = (23, 2)  # DT_JMPREL, DT_PLTRELSZ
 _SHT_INIT_ARRAY = 14
 # `call rel32`, `call [rip + rel32]`, `lea reg, [rip + rel32]`, and `mov reg32, imm32` of programs at a fixed
 # address; each with its 32 bits.
@@ -78,17 +77,11 @@ class _Constructors:
             return {}
         names = enumerate(word for word, _ in _symbols(self.elf, self.file, table))
         wanted = {number: name for number, name in names if name in (_OPENS, _REGISTERS)}
-        slots = [*relocations(self.elf, self.file), *self._jump_slots()] if wanted else []
-        return {place: wanted[info >> 32] for place, _, info, _ in slots if info >> 32 in wanted}
-
-    def _jump_slots(self) -> Iterator[tuple[int, int, int, int]]:
-        table, size = self.elf.dynamic_value(_DT_JMPREL), self.elf.dynamic_value(_DT_PLTRELSZ)
-        if table is None or not size:
-            return
-        start = self.elf.offset_of(table)
-        raw = self.file.read_at(start, size - size % _RELA.size)
-        for number, (place, info, addend) in enumerate(_RELA.iter_unpack(raw)):
-            yield place, start + number * _RELA.size, info, addend
+        if not wanted:
+            return {}
+        words = relocations(self.elf, self.file)
+        slots = relocations(self.elf, self.file, tags=_JUMP_SLOTS)
+        return {place: wanted[info >> 32] for place, _, info, _ in (*words, *slots) if info >> 32 in wanted}
 
     def _starts(self) -> list[int]:
         """Addresses of the constructors."""

@@ -17,7 +17,6 @@ from rocwright.binary.elf import Elf, Section
 from rocwright.binary.view import Mapped
 from rocwright.device_code import fatbin
 
-_BUILD_ID = ".note.gnu.build-id"
 _SHT_RELA = 4
 _PIECE = 1 << 16
 _NOT_ZERO = re.compile(rb"[^\0]")
@@ -117,7 +116,7 @@ class _Comparison:
 
     def section(self, mine: Section, theirs: Section) -> Iterator[HostDifference]:
         """The differences in one section; its content only, where that is not layout."""
-        if mine.name in (fatbin.SECTION, _BUILD_ID) or mine.type == fmt.SHT_NOBITS or not mine.size:
+        if mine.name in (fatbin.SECTION, fmt.BUILD_ID) or mine.type == fmt.SHT_NOBITS or not mine.size:
             return
         if mine.type == _SHT_RELA:
             yield from self._rows(mine, theirs, _RELA)

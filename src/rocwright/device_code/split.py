@@ -28,7 +28,6 @@ from rocwright.device_code.wrappers import (
 from rocwright.model.gpu import InvalidTarget, parse_target
 from rocwright.system.files import CHUNK
 
-_BUILD_ID = ".note.gnu.build-id"
 _LARGEST_CODE = (4 << 30) - 1  # what AMD's runtime unpacks
 
 
@@ -129,7 +128,7 @@ def _identity(host: Splice) -> str:
     A build id is of the device code as well: with it, a target that is built later would have another host.
     """
     digest = hashlib.sha256()
-    note = read_elf(host).sections.get(_BUILD_ID)
+    note = read_elf(host).sections.get(fmt.BUILD_ID)
     at, stop = (0, 0) if note is None else (note.offset, note.offset + note.size)
     for start, end in ((0, at), (stop, host.size)):
         for offset in range(start, end, CHUNK):

@@ -190,12 +190,14 @@ def _value(elf: Elf, info: int, symbols: list[_Symbol]) -> int:
     return symbols[number].value
 
 
-def relocations(elf: Elf, file: View) -> Iterator[tuple[int, int, int, int]]:
+def relocations(
+    elf: Elf, file: View, *, tags: tuple[int, int] = (_DT_RELA, _DT_RELASZ)
+) -> Iterator[tuple[int, int, int, int]]:
     """Address, file offset of the entry, `r_info` and addend of every RELA entry.
 
-    `r_info` is the bare type where the entry names no symbol.
+    `tags` are of the table's address and size. `r_info` is the bare type where the entry names no symbol.
     """
-    table, size = elf.dynamic_value(_DT_RELA), elf.dynamic_value(_DT_RELASZ)
+    table, size = (elf.dynamic_value(tag) for tag in tags)
     if table is None or not size:
         return
     start = elf.offset_of(table)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import stat
 import sys
@@ -43,8 +42,8 @@ if sys.platform == "win32":
         """Remove a tree, with files that nobody may write: git's are such."""
 
         def permit(call: object, name: str, error: object) -> None:
-            os.chmod(name, stat.S_IWRITE)  # noqa: PTH101 - as it was called
-            os.unlink(name)  # noqa: PTH108
+            Path(name).chmod(stat.S_IWRITE)
+            Path(name).unlink()
 
         if sys.version_info >= (3, 12):
             shutil.rmtree(path, onexc=permit)

@@ -21,7 +21,6 @@ from rocwright.builder.units.caches import find_cache
 from rocwright.builder.units.launch import launcher_environment
 from rocwright.pipeline.steps.compilers import bucket_settings
 
-pytestmark = pytest.mark.skipif(not shutil.which(find_cache("sccache")), reason="needs sccache")
 UNIT = "int answer() { return 42; }"
 
 

@@ -31,7 +31,7 @@ from rocwright.pipeline.steps.own_tests import (
     require_files,
     suite_run,
     summary_of,
-    tested_environment,
+    tested_wheels,
 )
 from rocwright.pipeline.steps.publish import UploadedRun
 from rocwright.pipeline.steps.sources import family_projects
@@ -89,39 +89,24 @@ def pytorch_test_step(options: RunOptions, needs: tuple[str, ...]) -> Step:
 
     The smoke tests, on the host too, belong to the first shard.
     """
-    workspace = options.workspace
-    name = "test-pytorch"
     upstream = options.sources == "upstream"
 
+    def suites_of(
+        environment: Environment, inputs: Inputs, reports: Path, note: Note
+    ) -> tuple[tuple[SuiteRun, ...], tuple[str, ...]]:
+        suites = _smoke(options, environment, reports / "smoke", note)
+        if not upstream:
+            return (*suites, none_of_miniature()), ()
+        own, told = own_suites(options, environment, inputs, reports / "own", note)
+        return (*suites, *own), told
+
     def act(inputs: Inputs, note: Note) -> GpuTested:
-        uploaded = inputs.get("upload-pytorch", UploadedRun)
         if upstream:
             require_files(options, inputs)
-        log, root = workspace.log(name), workspace.environment(name)
-        try:
-            note("installing")
-            environment = tested_environment(options, root, uploaded, family_projects(options), log)
-            note("testing")
-            suites = _smoke(options, environment, workspace.root / "reports" / name / "smoke", note)
-            own = workspace.root / "reports" / name / "own"
-            more, reports = own_suites(options, environment, inputs, own, note) if upstream else ((), ())
-            found = venv.installed(environment)
-        finally:
-            remove_tree(root)
-        return GpuTested(
-            family=options.gpu_family,
-            installed=found,
-            find_links=uploaded.find_links,
-            suites=(*suites, *(more if upstream else (none_of_miniature(),))),
-            files=uploaded.files,
-            rocm=options.store.url(f"{uploaded.rocm}index.html"),
-            asked=options.tests,
-            shard=options.shard,
-            reports=reports,
-        )
+        return tested_wheels(options, "test-pytorch", inputs, family_projects(options), suites_of, note)
 
     return Step(
-        id=name,
+        id="test-pytorch",
         result=GpuTested,
         act=act,
         needs=(*needs, CHECKOUT) if upstream else needs,

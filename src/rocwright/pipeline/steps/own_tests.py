@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -100,46 +101,53 @@ def asked_level(options: RunOptions) -> tuple[LevelRow, tuple[str, ...]]:
     return options.table("tests", SuiteTable).at(name), tuple(named)
 
 
+# Suites and the keys of their reports: from the environment, what the step needs, the reports' directory.
+SuitesOf = Callable[[Environment, Inputs, Path, Note], tuple[tuple[SuiteRun, ...], tuple[str, ...]]]
+
+
+def tested_wheels(
+    options: RunOptions, name: str, inputs: Inputs, projects: tuple[str, ...], suites_of: SuitesOf, note: Note
+) -> GpuTested:
+    """Install the run's wheels of these projects into an environment, test them, and remove it again."""
+    workspace, uploaded = options.workspace, inputs.get("upload-pytorch", UploadedRun)
+    root = workspace.environment(name)
+    try:
+        note("installing")
+        environment = tested_environment(options, root, uploaded, projects, workspace.log(name))
+        note("testing")
+        suites, reports = suites_of(environment, inputs, workspace.root / "reports" / name, note)
+        found = venv.installed(environment)
+    finally:
+        remove_tree(root)
+    return GpuTested(
+        family=options.gpu_family,
+        installed=found,
+        find_links=uploaded.find_links,
+        suites=suites,
+        files=uploaded.files,
+        rocm=options.store.url(f"{uploaded.rocm}index.html"),
+        asked=options.tests,
+        shard=options.shard,
+        reports=reports,
+    )
+
+
 def units_step(options: RunOptions, needs: tuple[str, ...]) -> Step:
     """`test-units`: PyTorch's own test files on the CPU of this machine, with the wheels of this run.
 
     The tests are those of the commit that the lock of the run names.
     """
-    workspace = options.workspace
-    name = "test-units"
     level, _ = asked_level(options)
     upstream = options.sources == "upstream"
 
     def act(inputs: Inputs, note: Note) -> GpuTested:
         if not upstream:
             raise LeftOut(NONE_OF_MINIATURE)
-        uploaded = inputs.get("upload-pytorch", UploadedRun)
         require_files(options, inputs)
-        log, root = workspace.log(name), workspace.environment(name)
-        try:
-            note("installing")
-            environment = tested_environment(options, root, uploaded, (TORCH,), log)
-            note("testing")
-            suites, reports = own_suites(
-                options, environment, inputs, workspace.root / "reports" / name, note
-            )
-            found = venv.installed(environment)
-        finally:
-            remove_tree(root)
-        return GpuTested(
-            family="",
-            installed=found,
-            find_links=uploaded.find_links,
-            suites=suites,
-            files=uploaded.files,
-            rocm=options.store.url(f"{uploaded.rocm}index.html"),
-            asked=options.tests,
-            shard=options.shard,
-            reports=reports,
-        )
+        return tested_wheels(options, "test-units", inputs, (TORCH,), partial(own_suites, options), note)
 
     return Step(
-        id=name,
+        id="test-units",
         result=GpuTested,
         act=act,
         needs=(*needs, CHECKOUT) if upstream else needs,
