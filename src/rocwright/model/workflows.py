@@ -147,7 +147,27 @@ class WorkflowTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return rows.get(job, rows["default"])
 
 
-class SlurmRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class SlurmLimits(msgspec.Struct, frozen=True):
+    """What is asked of a cluster: 0 and empty for nothing; `memory_gb` is per machine."""
+
+    cpus: int = 0
+    memory_gb: int = 0
+    minutes: int = 0
+    gpus: str = ""
+    partition: str = ""
+    account: str = ""
+    qos: str = ""
+    constraint: str = ""
+    options: tuple[str, ...] = ()
+
+
+class Ask(SlurmLimits, frozen=True):
+    """What a job asks for, as in `SlurmRequest`; `fixed` are the limits that may not be made less."""
+
+    fixed: frozenset[str] = frozenset()
+
+
+class SlurmRequest(SlurmLimits, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """What cells whose id matches one of `ids` ask for; a later row goes over an earlier one, field by field.
 
     `only` is miniature or upstream: in runs of these sources only. With `fit` less is asked for where the
@@ -159,15 +179,6 @@ class SlurmRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ids: tuple[str, ...]
     only: Literal["", "miniature", "upstream"] = ""
     fit: bool = False
-    cpus: int = 0
-    memory_gb: int = 0
-    minutes: int = 0
-    gpus: str = ""
-    partition: str = ""
-    account: str = ""
-    qos: str = ""
-    constraint: str = ""
-    options: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.ids:
@@ -184,21 +195,6 @@ class SlurmRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 raise ValueError(
                     f"{option!r} is not an option of sbatch: write it as --name=value, without spaces"
                 )
-
-
-class Ask(msgspec.Struct, frozen=True):
-    """What a job asks for, as in `SlurmRequest`; `fixed` are the limits that may not be made less."""
-
-    cpus: int = 0
-    memory_gb: int = 0
-    minutes: int = 0
-    gpus: str = ""
-    partition: str = ""
-    account: str = ""
-    qos: str = ""
-    constraint: str = ""
-    options: tuple[str, ...] = ()
-    fixed: frozenset[str] = frozenset()
 
 
 class SlurmTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
