@@ -145,6 +145,10 @@ def _stand_ins(needs: list[Requirement], held: set[str]) -> Iterator[StandIn]:
 def version_for(specifier: SpecifierSet) -> str | None:
     """A version that satisfies the specifiers, the newest of those they are made of or come next; or None."""
     candidates = {Version("1")}
+    exact = [one.version for one in specifier if one.operator == "===" and not _is_version(one.version)]
+    if exact:
+        # No version that can be compared is spelled so.
+        return None
     for one in specifier:
         named = Version(one.version.removesuffix(".*"))
         *front, last = named.release
