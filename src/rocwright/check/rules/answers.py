@@ -155,24 +155,6 @@ def _on_linux(environments: Iterable[PythonPlatform]) -> list[PythonPlatform]:
     return [PythonPlatform(one.python, one.abi, "linux_x86_64") for one in environments]
 
 
-def _prerelease(facts: Facts, context: Context) -> Iterator[Problem]:
-    here = environments_of((facts,))
-    for requirement in parsed_requirements(facts):
-        specifier = requirement.specifier
-        if (
-            not any(one.operator in ("==", "===") and not one.version.endswith(".*") for one in specifier)
-            or not specifier.prereleases
-            or required_name(requirement) in context.by_project
-            or context.leads_into_set(requirement)
-            or not any(one.applies(requirement) for one in here)
-        ):
-            continue
-        yield Problem(
-            f"it requires {requirement}, a pre-release: uv takes none that only another package asks for",
-            "require a release, or put the file into the set",
-        )
-
-
 RULES = (
     Rule(
         "requirement-address",
@@ -199,13 +181,6 @@ RULES = (
         "requirement-vain",
         "A requirement on the family holds somewhere that the wheel is for.",
         _vain,
-        kinds=_BOTH,
-        by_metadata=True,
-    ),
-    Rule(
-        "requirement-prerelease",
-        "No pin of a package from elsewhere is one of a pre-release.",
-        _prerelease,
         kinds=_BOTH,
         by_metadata=True,
     ),

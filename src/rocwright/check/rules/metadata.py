@@ -73,9 +73,9 @@ def _fields(facts: Facts, context: Context) -> Iterator[Problem]:
         return
     fix = "correct the field where the project declares it, and build again"
     version = re.fullmatch(r"([0-9]+)\.[0-9]+", headers.metadata_version or "")
-    if version is None:
+    if version is None and not (headers.metadata_version is None and headers.hidden):
         yield Problem(f"Metadata-Version is {headers.metadata_version!r}, not a number like 2.4", fix)
-    elif int(version.group(1)) > _KNOWN_MAJOR:
+    elif version is not None and int(version.group(1)) > _KNOWN_MAJOR:
         yield Problem(f"Metadata-Version {version.group()} is newer than any installer knows", fix)
     for extra in headers.extras:
         if not is_normalized_name(canonicalize_name(extra)):
