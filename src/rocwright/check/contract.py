@@ -64,12 +64,17 @@ class ContractTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     `growth` is how much larger than in the previous set a file, or the code of a target, may be: 0.03 is 3 %;
     what grew by no more than `small_growth` bytes is never reported. `own` are patterns over names of
     packages that only our indexes have: what is required of them must be in the set. `adopted` are rules
-    whose errors are warnings in wheels that others built and published.
+    whose errors are warnings in wheels that others built and published. `strangers` are patterns over
+    packages for GPUs of other vendors, `strange_builds` over local versions of builds that are not for ROCm,
+    `rocm_code` over ROCm's packages with code for GPUs.
     """
 
     package: tuple[PackageRow, ...]
     own: tuple[str, ...] = ()
     adopted: tuple[str, ...] = ()
+    strangers: tuple[str, ...] = ()
+    strange_builds: tuple[str, ...] = ()
+    rocm_code: tuple[str, ...] = ()
     growth: float = 0.03
     small_growth: int = 1_000_000
 

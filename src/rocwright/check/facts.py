@@ -40,7 +40,12 @@ class Member:
 
 @dataclass(frozen=True)
 class Headers:
-    """METADATA or PKG-INFO as written; `unparsed` are its malformed lines, as the parser names them."""
+    """METADATA or PKG-INFO as written; `unparsed` are its malformed lines, as the parser names them.
+
+    `twice` are fields that may be given once and are given more often, with their values. `hidden` are lines
+    that look like fields and stand behind the end of the headers. `not_utf8` is the first line with other
+    bytes, counted from 1.
+    """
 
     metadata_version: str | None = None
     name: str | None = None
@@ -53,6 +58,9 @@ class Headers:
     license_files: tuple[str, ...] = ()
     unparsed: tuple[str, ...] = ()
     dynamic: tuple[str, ...] = ()
+    twice: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    hidden: tuple[str, ...] = ()
+    not_utf8: int | None = None
 
 
 @dataclass(frozen=True)
@@ -141,11 +149,13 @@ class KpackFacts:
 class Facts:
     """One distribution file; `size` in bytes.
 
-    `project` and `version` come from the file name (normalised; empty when it is no valid name), `tags` from
-    the name, `wheel_tags` from WHEEL. `unreadable` says why nothing could be gathered, `bomb` why its members
-    were not inflated, `structure` why the strict reader refuses the wheel. `damaged` are members that cannot
-    be inflated to what the directory says, `record` what RECORD and the members disagree about. `texts` are
-    the sources that rules read, by member. `sbom` and `licences` are members below the dist-info directory.
+    `project` and `version` come from the file name (normalised; empty when it is no valid name), `tags` and
+    `build` (number, letters) from the name, `wheel_tags` and `wheel_fields` (by key in lower case; None where
+    there are none to judge) from WHEEL. `unreadable` says why nothing could be gathered, `bomb` why its
+    members were not inflated, `structure` why the strict reader refuses the wheel. `damaged` are members that
+    cannot be inflated to what the directory says, `record` what RECORD and the members disagree about.
+    `texts` are the sources that rules read, by member, of an sdist without its folder. `sbom` and `licences`
+    are members below the dist-info directory.
     """
 
     path: Path
@@ -160,6 +170,8 @@ class Facts:
     members: tuple[Member, ...] = ()
     dist_infos: tuple[str, ...] = ()
     wheel_tags: frozenset[str] = frozenset()
+    wheel_fields: Mapping[str, tuple[str, ...]] | None = None
+    build: tuple[int, str] | tuple[()] = ()
     headers: Headers = Headers()
     damaged: tuple[Fault, ...] = ()
     record: tuple[Fault, ...] = ()

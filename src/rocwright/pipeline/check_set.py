@@ -13,7 +13,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from packaging.requirements import Requirement
-from packaging.utils import canonicalize_name
+from packaging.utils import canonicalize_name, parse_wheel_filename
 
 from rocwright.check.context import Context, Request
 from rocwright.check.contract import ContractTable
@@ -183,6 +183,7 @@ def _facts(one: Offered, told: Told | RocwrightError | None, folder: Path, wante
         project=one.project,
         version=one.version,
         tags=one.tags,
+        build=parse_wheel_filename(one.name)[2] if one.is_wheel else (),
         dist_infos=("-".join(one.name.split("-")[:2]) + ".dist-info",),
     )
     if isinstance(told, RocwrightError):

@@ -15,6 +15,7 @@ from packaging.version import InvalidVersion
 
 from rocwright.check.facts import Facts, Fault, Member
 from rocwright.check.gather.dist_info import (
+    all_values,
     dist_info_of,
     is_text,
     licences,
@@ -73,10 +74,17 @@ class Gathered:
 def begin(path: Path) -> Opened:
     """Read a wheel's directory; never raises for a bad file."""
     try:
-        project, version, _, tags = parse_wheel_filename(path.name)
+        project, version, build, tags = parse_wheel_filename(path.name)
     except (InvalidWheelFilename, InvalidVersion) as error:
         return Opened(Facts(path, "wheel", unreadable=f"its name is not a wheel name: {error}"))
-    facts = Facts(path, "wheel", project=str(project), version=str(version), tags=frozenset(map(str, tags)))
+    facts = Facts(
+        path,
+        "wheel",
+        project=str(project),
+        version=str(version),
+        tags=frozenset(map(str, tags)),
+        build=build,
+    )
     try:
         with opened(path) as stream:
             identity = identity_of(stream.fileno())
@@ -128,6 +136,7 @@ def finish(wheel: Opened, gathered: Gathered) -> Facts:
         structure=_structure(wheel, texts),
         dist_infos=tuple(sorted(folders)),
         wheel_tags=line_values(texts.get(f"{dist_info}/WHEEL"), "tag"),
+        wheel_fields=all_values(texts.get(f"{dist_info}/WHEEL")),
         headers=read_headers(texts.get(f"{dist_info}/METADATA")),
         damaged=tuple(Fault(one.member.name, one.damage) for one in seen if one.damage is not None),
         record=_record(dist_info, texts, seen),

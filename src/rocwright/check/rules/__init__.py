@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from rocwright.check.context import Rule, SetRule
 from rocwright.check.rules import (
+    answers,
     archive,
+    choice,
     content,
     device,
+    dist_info,
     elf,
     metadata,
     needs,
@@ -14,6 +17,7 @@ from rocwright.check.rules import (
     pe,
     requires,
     rocm_init,
+    sdists,
     sets,
 )
 from rocwright.model.findings import Clause
@@ -21,7 +25,10 @@ from rocwright.model.findings import Clause
 RULES: tuple[Rule, ...] = (
     *archive.RULES,
     *metadata.RULES,
+    *dist_info.RULES,
     *requires.RULES,
+    *answers.RULES,
+    *sdists.RULES,
     *content.LEGAL_RULES,
     *content.RULES,
     *elf.RULES,
@@ -30,7 +37,13 @@ RULES: tuple[Rule, ...] = (
     *pe.RULES,
     *device.RULES,
 )
-SET_RULES: tuple[SetRule, ...] = (*sets.RULES, *offers.RULES, *sets.INSTALL_RULES)
+SET_RULES: tuple[SetRule, ...] = (
+    *sets.RULES,
+    *answers.SET_RULES,
+    *choice.SET_RULES,
+    *offers.RULES,
+    *sets.INSTALL_RULES,
+)
 # What is found before any rule can be applied, or where there is nothing to apply any to.
 READABLE = Clause(
     "readable",

@@ -43,6 +43,18 @@ def _identity(facts: Facts, _: Context) -> Iterator[Problem]:
         what = f"its {file} has {most:,} bytes, far more than any real one" if most > LARGEST_TEXT else None
         yield Problem(what or f"it has no {file}, or one without any field", "build it again")
         return
+    often = {key: headers.twice[key] for key in ("name", "version") if key in headers.twice}
+    for key, values in often.items():
+        yield Problem(
+            f"{key.title()} is given {len(values)} times ({_cut(list(values))}); "
+            "which counts depends on the reader",
+            "leave the one of the file name, and build it again",
+        )
+    missing = (headers.name is None and "name" not in often) or (
+        headers.version is None and "version" not in often
+    )
+    if often or (missing and headers.hidden):
+        return
     try:
         name = canonicalize_name(headers.name or "", validate=True)
         same = name == facts.project and Version(headers.version or "") == Version(facts.version)
@@ -61,9 +73,9 @@ def _fields(facts: Facts, context: Context) -> Iterator[Problem]:
         return
     fix = "correct the field where the project declares it, and build again"
     version = re.fullmatch(r"([0-9]+)\.[0-9]+", headers.metadata_version or "")
-    if version is None:
+    if version is None and not (headers.metadata_version is None and headers.hidden):
         yield Problem(f"Metadata-Version is {headers.metadata_version!r}, not a number like 2.4", fix)
-    elif int(version.group(1)) > _KNOWN_MAJOR:
+    elif version is not None and int(version.group(1)) > _KNOWN_MAJOR:
         yield Problem(f"Metadata-Version {version.group()} is newer than any installer knows", fix)
     for extra in headers.extras:
         if not is_normalized_name(canonicalize_name(extra)):
@@ -86,8 +98,50 @@ def _fields(facts: Facts, context: Context) -> Iterator[Problem]:
                 f"License-File {path!r} names no file in the wheel",
                 "add the text to the wheel, or remove the line",
             )
+    for field, values in headers.twice.items():
+        if field not in ("name", "version"):
+            what = f"{field.title()} is given {len(values)} times, and may be given once"
+            yield Problem(f"{what}; which one counts depends on the reader", fix)
+    if headers.not_utf8 is not None:
+        what = f"line {headers.not_utf8} of its metadata has bytes that are not UTF-8"
+        yield Problem(what, "write the file as UTF-8 where the project declares it, and build again")
+    yield from _misdated(headers, fix)
     for line in headers.unparsed:
         yield Problem(f"the line or field {line!r} cannot be read", fix)
+
+
+# The metadata that brought License-Expression (PEP 639). Tools wrote License-File long before it was a field.
+_LICENCES_SINCE = (2, 4)
+
+
+def _misdated(headers: Headers, fix: str) -> Iterator[Problem]:
+    """What indexes refuse at an upload, and only there."""
+    number = re.fullmatch(r"([0-9]{1,3})\.([0-9]{1,3})", headers.metadata_version or "")
+    older = number is not None and (int(number[1]), int(number[2])) < _LICENCES_SINCE
+    if older and headers.license_expression is not None:
+        yield Problem(
+            f"License-Expression came with metadata 2.4, and this is {headers.metadata_version}: "
+            "indexes refuse it",
+            "let a newer build tool write the metadata",
+        )
+    for field in ("metadata-version", "name", "version"):
+        if field in headers.dynamic:
+            yield Problem(f"Dynamic names {field.title()}, which may never change", fix)
+
+
+def _hidden(facts: Facts, _: Context) -> Iterator[Problem]:
+    hidden = facts.headers.hidden
+    if hidden and can_be_judged(facts):
+        more = f" and {len(hidden) - 1} more" if len(hidden) > 1 else ""
+        yield Problem(
+            f"its headers end too early: {_short(hidden[0])}{more} stand in the description, "
+            "which no installer reads",
+            "remove the empty or malformed line in front of it; often it comes from a field of several lines",
+        )
+
+
+def _short(line: str) -> str:
+    return repr(line if len(line) <= 120 else f"{line[:120]}…")
 
 
 def _untold(facts: Facts, context: Context, fix: str) -> Iterator[Problem]:
@@ -189,6 +243,13 @@ RULES = (
         "metadata-fields",
         "Every line of the metadata can be read; versions, licence and paths in it are well-formed.",
         _fields,
+        kinds=_BOTH,
+        by_metadata=True,
+    ),
+    Rule(
+        "metadata-hidden",
+        "No field of the metadata stands behind an empty or malformed line, where nobody reads it.",
+        _hidden,
         kinds=_BOTH,
         by_metadata=True,
     ),
