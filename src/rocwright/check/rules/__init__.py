@@ -15,6 +15,7 @@ from rocwright.check.rules import (
     requires,
     rocm_init,
     sets,
+    symbols,
 )
 from rocwright.model.findings import Clause
 
@@ -26,6 +27,7 @@ RULES: tuple[Rule, ...] = (
     *content.RULES,
     *elf.RULES,
     *needs.RULES,
+    *symbols.RULES,
     *rocm_init.RULES,
     *pe.RULES,
     *device.RULES,
