@@ -59,7 +59,13 @@ def main(suite: str, date: str, *roots: str) -> None:
             symbols = names_of(files)
             packed = base64.b64encode(lzma.compress("\n".join(symbols).encode(), preset=9)).decode()
             shown = ", ".join(f'"{name}"' for name in patterns)
-            lines += ["", "[[library]]", f'machine = "{machine}"', f'package = "{package}"', f"names = [{shown}]"]
+            lines += [
+                "",
+                "[[library]]",
+                f'machine = "{machine}"',
+                f'package = "{package}"',
+                f"names = [{shown}]",
+            ]
             lines += [f"count = {len(symbols)}", 'symbols = """', *textwrap.wrap(packed, 116), '"""']
     _OUTPUT.write_text("\n".join(lines) + "\n", encoding="utf-8")
 

@@ -142,7 +142,11 @@ class _Reader:
         return self._sorted(order, versions, needs, own)
 
     def _sorted(
-        self, order: list[int], versions: Sequence[int], needs: dict[int, tuple[str, str]], own: dict[int, bytes]
+        self,
+        order: list[int],
+        versions: Sequence[int],
+        needs: dict[int, tuple[str, str]],
+        own: dict[int, bytes],
     ) -> Symbols:
         defined, wanted = array("q"), list[tuple[bytes, int]]()
         inits = set[str]()
@@ -213,7 +217,9 @@ class _Reader:
                 own[number & ~_HIDDEN] = self._string(struct.unpack("<II", _take(self.elf, at + aux, 8))[0])
         return needs, own
 
-    def _records(self, tag: int, count_tag: int, layout: str) -> Iterator[tuple[int, int, int, tuple[int, ...]]]:
+    def _records(
+        self, tag: int, count_tag: int, layout: str
+    ) -> Iterator[tuple[int, int, int, tuple[int, ...]]]:
         """Records of a list: their number, where what belongs to each lies, where it starts, and its fields."""
         address = self.elf.dynamic_value(tag)
         if address is None:

@@ -70,8 +70,9 @@ class Scopes:
             return ()
         scope = self._loaded(facts, elf)
         wants = _undefined(elf.symbols.wanted, scope.symbols())
-        if not wants:
-            return ()
+        lost = [want for want in elf.symbols.wanted if _lacks(want, scope)]
+        if lost or not wants:
+            return tuple(lost)
         users = list(self._users(elf))
         for user in users:
             scope.add(self._loaded(user.facts, user.elf))
@@ -81,6 +82,13 @@ class Scopes:
         wants = [want for want in wants if not self._newer(want, scope)]
         wants = _undefined(wants, scope.symbols()) if wants else wants
         return tuple(_undefined(wants, self._around(facts, elf)) if wants else wants)
+
+    def undefined(self, facts: Facts, elf: ElfFacts, names: Iterable[str]) -> list[str]:
+        """Those of the interpreter's names that no library has which is loaded; none where that is not known."""
+        scope = self._loaded(facts, elf)
+        if scope.unknown:
+            return []
+        return [want.name for want in _undefined(map(Want, names), self._around(facts, elf))]
 
     # Who loads whom.
 
@@ -216,6 +224,17 @@ def _defined(want: Want, symbols: list[Symbols]) -> bool:
         if (versioned if want.version in one.versions else name) in one.defined:
             return True
     return False
+
+
+def _lacks(want: Want, scope: Loaded) -> bool:
+    """Whether the library that a symbol is expected of has versions, but not this one: the loader gives up."""
+    if not want.version:
+        return False
+    holders = [one.elf for one in scope.held.values() if one.elf.soname == want.library and one.elf.symbols]
+    return bool(holders) and all(
+        elf.symbols is not None and elf.symbols.versions and want.version not in elf.symbols.versions
+        for elf in holders
+    )
 
 
 def _is_start(elf: ElfFacts) -> bool:

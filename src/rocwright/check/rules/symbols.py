@@ -98,7 +98,7 @@ def _stable(facts: Facts, context: Context) -> Iterator[Problem]:
         if not _is_stable_module(elf):
             continue
         used = sorted(elf.symbols.python) if elf.symbols else []
-        other = [name for name in used if name not in since]
+        other = context.scopes.undefined(facts, elf, [name for name in used if name not in since])
         later = [f"{name} (3.{since[name]})" for name in used if since.get(name, 0) > max(oldest, 2)]
         if other:
             yield Problem(
