@@ -2,7 +2,8 @@
 
     python docs/record_symbols.py SUITE DATE x86_64=DIR aarch64=DIR
 
-Each DIR holds the unpacked packages libc6, libstdc++6, libgcc-s1 and libatomic1 of that suite of Debian and that
+Each DIR holds the unpacked packages libc6, libstdc++6, libgcc-s1 and libatomic1 of that suite of Debian
+and that
 architecture (`apt-get download`, `dpkg -x`). The names are those that `nm` tells.
 """
 
@@ -10,7 +11,7 @@ from __future__ import annotations
 
 import base64
 import lzma
-import subprocess
+import subprocess  # noqa: TID251 - a tool beside the package
 import sys
 import textwrap
 from pathlib import Path
@@ -19,7 +20,7 @@ _OUTPUT = Path(__file__).parent.parent / "src/rocwright/data/platform_symbols.to
 # What one package brings is one row: a symbol that moved from libpthread to libc is found in either.
 _GROUPS = {
     "libc6": (
-        "ld-linux-*.so.*", "libc.so.6", "libm.so.6", "libmvec.so.1", "libpthread.so.0", "libdl.so.2", "librt.so.1",
+        "ld-linux-*.so.*", "libc.so.6", "libm.so.6", "libmvec.so.1", "libpthread.so.0", "libdl.so.2", "librt.so.1",  # noqa: E501
         "libutil.so.1", "libresolv.so.2", "libanl.so.1", "libnsl.so.1", "libthread_db.so.1",
     ),
     "libstdc++6": ("libstdc++.so.6",),
@@ -46,9 +47,10 @@ def names_of(files: list[Path]) -> list[str]:
 
 
 def main(suite: str, date: str, *roots: str) -> None:
+    """Write the table for these directories, `machine=DIR`."""
     lines = [
-        "# What the C and C++ runtimes define, by architecture: `name` or `name@version`, one a line, packed with xz and",
-        "# written as base64. Written by docs/record_symbols.py from a distribution's packages; never edited.",
+        "# What the C and C++ runtimes define, by architecture: `name` or `name@version`, one a line, packed with xz and",  # noqa: E501
+        "# written as base64. Written by docs/record_symbols.py from a distribution's packages; never edited.",  # noqa: E501
         "",
         f'source = "https://packages.debian.org/{suite}/"',
         f"checked = {date}",

@@ -1,7 +1,8 @@
 """The dynamic symbols of an ELF file, as the loader sees them: what it defines and what it wants of others.
 
 A large library has hundreds of thousands of names. They are kept as sorted 64-bit hashes, which hold for one
-process only; the text is kept, packed, of what the file wants and does not define. Layouts: the System V gABI,
+process only; the text is kept, packed, of what the file wants and does not define. Layouts: the System V
+gABI,
 and the GNU extensions for versions and hash tables.
 """
 
@@ -102,7 +103,8 @@ def known_symbols(
 def read_symbols(elf: Elf) -> Symbols | None:
     """The dynamic symbols of a file, None when it has none or does not tell how many.
 
-    Reads the two tables in pieces. Raises `InvalidElf` where they lead out of the file or are larger than any.
+    Reads the two tables in pieces. Raises `InvalidElf` where they lead out of the file or are larger
+    than any.
     """
     table, strings = elf.dynamic_value(_DT_SYMTAB), elf.dynamic_value(fmt.DT_STRTAB)
     if table is None or strings is None:
@@ -220,7 +222,10 @@ class _Reader:
     def _records(
         self, tag: int, count_tag: int, layout: str
     ) -> Iterator[tuple[int, int, int, tuple[int, ...]]]:
-        """Records of a list: their number, where what belongs to each lies, where it starts, and its fields."""
+        """Records of a list: their number, where what belongs to each lies, where it starts.
+
+        And its fields.
+        """
         address = self.elf.dynamic_value(tag)
         if address is None:
             return

@@ -68,9 +68,12 @@ class WrongCode:
 class ElfFacts:
     """What a host library, program or object file says; `problem` when it could not be read.
 
-    `kind` and `machine` as in `binary.elf.Elf`; of a file for a 32-bit or big-endian machine (`bits`, `order`)
-    nothing else is known. `program` marks a position-independent program, which is no library. `symbols` is None
-    where they are not known. `versions` are the symbol versions it needs of a library (`libc.so.6` -> `GLIBC_2.34`). `stack` is
+    `kind` and `machine` as in `binary.elf.Elf`; of a file for a 32-bit or big-endian machine (`bits`,
+    `order`)
+    nothing else is known. `program` marks a position-independent program, which is no library. `symbols`
+    is None
+    where they are not known. `versions` are the symbol versions it needs of a library
+    (`libc.so.6` -> `GLIBC_2.34`). `stack` is
     what PT_GNU_STACK asks for, None without one. `writable_dynamic` is None without a dynamic table.
     `targets` are those of the device code in it, `code_sizes` its bytes by target (unpacked), `wrong_code`
     what is not what it says. `marker` is that of a split library.

@@ -1,6 +1,7 @@
 """Which libraries see each other's symbols when the loader brings them in, and what none of them defines.
 
-The loader looks through all that the first library loaded, directly or not. A library that others need can so use
+The loader looks through all that the first library loaded, directly or not. A library that others need
+can so use
 what those define; only what none of its users' libraries has is missing.
 """
 
@@ -34,7 +35,10 @@ class Held:
 
 @dataclass
 class Loaded:
-    """What the loader brings in for a library: those at hand, those of the system, and whether there is more."""
+    """What the loader brings in for a library: those at hand, those of the system.
+
+    And whether there is more.
+    """
 
     held: dict[int, Held] = field(default_factory=dict)
     system: dict[str, Symbols] = field(default_factory=dict)
@@ -60,10 +64,12 @@ class Scopes:
     _own: dict[int, Loaded] = field(default_factory=dict, repr=False, compare=False)
 
     def missing(self, facts: Facts, elf: ElfFacts, *, closed: bool) -> tuple[Want, ...]:
-        """What a library wants and nothing defines that it, or any who needs it, loads; as far as this is known.
+        """What a library wants and nothing defines that it, or any who needs it, loads.
 
-        What another library at hand defines may have been loaded before, and is not counted. Unless the set is
-        `closed`, a library that neither a program nor an extension module needs is not judged: whoever opens it
+        What another library at hand defines may have been loaded before, and is not counted. Unless the
+        set is
+        `closed`, a library that neither a program nor an extension module needs is not judged: whoever
+        opens it
         may define what it wants.
         """
         if elf.symbols is None or self.libraries.reach(facts).blind:
@@ -84,7 +90,10 @@ class Scopes:
         return tuple(_undefined(wants, self._around(facts, elf)) if wants else wants)
 
     def undefined(self, facts: Facts, elf: ElfFacts, names: Iterable[str]) -> list[str]:
-        """Those of the interpreter's names that no library has which is loaded; none where that is not known."""
+        """Those of the interpreter's names that no library has which is loaded.
+
+        None where that is not known.
+        """
         scope = self._loaded(facts, elf)
         if scope.unknown:
             return []
@@ -220,14 +229,18 @@ def _defined(want: Want, symbols: list[Symbols]) -> bool:
     name = hash(want.name.encode("utf-8", "surrogateescape"))
     versioned = hash(want.versioned) if want.version else 0
     for one in symbols:
-        # Who has versions, but not this one, has the name without any or in another; of a name alone any will do.
+        # Who has versions, but not this one, has the name without any or in another; of a name alone any
+        # will do.
         if (versioned if want.version in one.versions else name) in one.defined:
             return True
     return False
 
 
 def _lacks(want: Want, scope: Loaded) -> bool:
-    """Whether the library that a symbol is expected of has versions, but not this one: the loader gives up."""
+    """Whether the library that a symbol is expected of has versions, but not this one.
+
+    The loader gives up.
+    """
     if not want.version:
         return False
     holders = [one.elf for one in scope.held.values() if one.elf.soname == want.library and one.elf.symbols]

@@ -1,4 +1,7 @@
-"""Symbols that are known without a file: those of a system's C and C++ runtimes, and of CPython's stable ABI."""
+"""Symbols that are known without a file: those of a system's C and C++ runtimes.
+
+And of CPython's stable ABI.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +44,10 @@ class RuntimeSymbols(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class StableAbi(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
-    """The table `data/stable_abi.toml`: names by the minor version of Python that added them to the stable ABI."""
+    """The table `data/stable_abi.toml`.
+
+    Names by the minor version of Python that added them to the stable ABI.
+    """
 
     source: str
     checked: datetime.date

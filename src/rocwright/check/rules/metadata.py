@@ -256,7 +256,8 @@ def _unversioned(facts: Facts, built: list[re.Match[str]], names: set[str]) -> I
     for match in sorted(built, key=lambda one: one.string):
         if match["unix"] and not any(match["stem"] + end in names for end in _PLAIN["linux"]):
             yield Problem(
-                f"it is an extension for {_abi_of(match)} alone, and the tag {'-'.join(parts[0][:2])} promises any",
+                f"it is an extension for {_abi_of(match)} alone, and the tag "
+                f"{'-'.join(parts[0][:2])} promises any",
                 "build it for the stable ABI (.abi3.so), or tag the wheel for that Python",
                 match.string,
             )
