@@ -228,7 +228,7 @@ def _undefined(wants: Iterable[Want], symbols: list[Symbols]) -> list[Want]:
 def _defined(want: Want, symbols: list[Symbols]) -> bool:
     name = hash(want.name.encode("utf-8", "surrogateescape"))
     versioned = hash(want.versioned) if want.version else 0
-    for one in symbols:
+    for one in symbols:  # noqa: SIM110
         # Who has versions, but not this one, has the name without any or in another; of a name alone any
         # will do.
         if (versioned if want.version in one.versions else name) in one.defined:
