@@ -17,10 +17,12 @@ from rocwright.check.environments import PythonPlatform, environments_of, read_r
 from rocwright.check.facts import Facts, Installation
 from rocwright.check.libraries import Libraries
 from rocwright.check.report import SizeTable
+from rocwright.check.scopes import Scopes
 from rocwright.data import load_table
 from rocwright.model.findings import Clause, Severity
 from rocwright.model.patterns import any_pattern
 from rocwright.model.platforms import Platforms, RocmLibraries
+from rocwright.model.symbols import StableAbi
 from rocwright.wheel.read import place_of
 
 
@@ -138,6 +140,16 @@ class Context:
     def libraries(self) -> Libraries:
         """Which file holds which library."""
         return Libraries(self.files, self.platforms.provider)
+
+    @cached_property
+    def scopes(self) -> Scopes:
+        """Which libraries see each other's symbols."""
+        return Scopes(self.libraries, self.platforms)
+
+    @cached_property
+    def stable_abi(self) -> StableAbi:
+        """What extensions for the stable ABI may use."""
+        return load_table("stable_abi", StableAbi)
 
     @cached_property
     def environments(self) -> tuple[PythonPlatform, ...]:

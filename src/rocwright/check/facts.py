@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from rocwright.binary.symbols import Symbols
 from rocwright.device_code.kpack import Marker
 
 
@@ -75,8 +76,12 @@ class WrongCode:
 class ElfFacts:
     """What a host library, program or object file says; `problem` when it could not be read.
 
-    `kind` and `machine` as in `binary.elf.Elf`; of a file for a 32-bit or big-endian machine nothing else is
-    known. `versions` are the symbol versions it needs of a library (`libc.so.6` -> `GLIBC_2.34`). `stack` is
+    `kind` and `machine` as in `binary.elf.Elf`; of a file for a 32-bit or big-endian machine (`bits`,
+    `order`)
+    nothing else is known. `program` marks a position-independent program, which is no library. `symbols`
+    is None
+    where they are not known. `versions` are the symbol versions it needs of a library
+    (`libc.so.6` -> `GLIBC_2.34`). `stack` is
     what PT_GNU_STACK asks for, None without one. `writable_dynamic` is None without a dynamic table.
     `targets` are those of the device code in it, `code_sizes` its bytes by target (unpacked), `wrong_code`
     what is not what it says. `marker` is that of a split library.
@@ -99,6 +104,10 @@ class ElfFacts:
     wrong_code: tuple[WrongCode, ...] = ()
     marker: Marker | None = None
     problem: str | None = None
+    bits: int = 64
+    order: Literal["little", "big"] = "little"
+    program: bool = False
+    symbols: Symbols | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from functools import cached_property
 from rocwright.binary import elf as fmt
 from rocwright.binary.elf import Elf, read_elf
 from rocwright.binary.pe import read_pe
+from rocwright.binary.symbols import read_symbols
 from rocwright.binary.view import View
 from rocwright.check.facts import CodeFile, ElfFacts, KpackFacts, PeFacts
 from rocwright.check.gather.code_objects import Heads, Judge, plain
@@ -28,6 +29,8 @@ from rocwright.model.gpu import Families, Target, parse_target
 from rocwright.model.machines import Machines, is_code_object, machine_of, mismatch
 
 _DT_TEXTREL, _DT_FLAGS, _DF_TEXTREL = 22, 30, 4
+_DT_FLAGS_1, _DF_1_PIE = 0x6FFFFFFB, 0x08000000
+_LOADED = ("dyn", "exec")
 _MACHINE = slice(18, 20)
 _HEAD = 64
 _PAGE = 4096  # the smallest there is
@@ -96,12 +99,15 @@ class Look:
     # Libraries.
 
     def _elf(self, name: str, view: View, kept: Kept | None) -> ElfFacts:
-        other = fmt.foreign(view.read_at(0, _HEAD))
+        head = view.read_at(0, _HEAD)
+        other = fmt.foreign(head)
         if other is not None:
-            return ElfFacts(name, *other)
+            return ElfFacts(name, *other, bits=32 * head[4], order="little" if head[5] == 1 else "big")
         try:
             elf = read_elf(view)
             facts = _elf_facts(name, elf)
+            if elf.kind in _LOADED:
+                facts = replace(facts, symbols=read_symbols(elf))
         except InvalidInput as error:
             return ElfFacts(name, problem=plain(error, view))
         try:
@@ -201,6 +207,7 @@ def _elf_facts(name: str, elf: Elf) -> ElfFacts:
         text_relocations=elf.dynamic_value(_DT_TEXTREL) is not None or bool(flags & _DF_TEXTREL),
         stack=None if stack is None else "rwx" if stack.flags & fmt.PF_X else "rw",
         writable_dynamic=_writable_dynamic(elf),
+        program=bool((elf.dynamic_value(_DT_FLAGS_1) or 0) & _DF_1_PIE),
     )
 
 

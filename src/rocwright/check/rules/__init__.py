@@ -19,6 +19,7 @@ from rocwright.check.rules import (
     rocm_init,
     sdists,
     sets,
+    symbols,
 )
 from rocwright.model.findings import Clause
 
@@ -33,6 +34,7 @@ RULES: tuple[Rule, ...] = (
     *content.RULES,
     *elf.RULES,
     *needs.RULES,
+    *symbols.RULES,
     *rocm_init.RULES,
     *pe.RULES,
     *device.RULES,

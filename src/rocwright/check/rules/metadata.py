@@ -17,7 +17,7 @@ from rocwright.check.context import Context, Problem, Rule
 from rocwright.check.facts import Facts, Headers
 from rocwright.check.gather.dist_info import LARGEST_TEXT
 from rocwright.check.rules.archive import unreadable_members
-from rocwright.wheel.tags import STABLE
+from rocwright.wheel.tags import STABLE, platform_of
 
 _BOTH = ("wheel", "sdist")
 _REBUILD = "build the wheel again; a wheel is never repaired by hand"
@@ -265,26 +265,82 @@ _INTERPRETER = re.compile(r"cp3([0-9]+)")
 _ABI = re.compile(r"cp3[0-9]+t?")
 # `_C.cpython-312-x86_64-linux-gnu.so`, `_C.cp312-win_amd64.pyd`; without a Python in its name it fits any.
 _EXTENSION = re.compile(
-    r"(?P<stem>.+)\.(cpython-(?P<unix>3[0-9]+t?)-[^./]+\.so|cp(?P<windows>3[0-9]+t?)-[^./]+\.pyd)"
+    r"(?P<stem>.+)\.(cpython-(?P<unix>3[0-9]+[a-z]*)(?:-(?P<where>[^./]+))?\.so"
+    r"|cp(?P<windows>3[0-9]+[a-z]*)-(?P<tag>[^./]+)\.pyd)"
 )
+_ANY_ABI = (*STABLE, "none")
+# `x86_64-linux-gnu`; of machines with several spellings nothing is said.
+_TRIPLETS = re.compile(r"(x86_64|aarch64|s390x)-linux-(?:gnu|musl)")
+_CLEAN = "build it again from a clean tree, with the Python that the tag names"
+# What any Python of the platform takes; Windows' modules have an ending of their own.
+_PLAIN = {"linux": (".so", ".abi3.so", ".abi3t.so"), "windows": (".pyd",)}
 
 
 def foreign_extensions(facts: Facts) -> Iterator[Problem]:
     """Extensions that no Python which the wheel is for looks at."""
     abis = {tag.split("-")[1] for tag in facts.tags}
-    if not abis or not all(map(_ABI.fullmatch, abis)):
+    if not abis or not all(_ABI.fullmatch(abi) or abi in _ANY_ABI for abi in abis):
         return
-    found = [match for member in facts.members if (match := _EXTENSION.fullmatch(member.name)) is not None]
-    built = [(match["stem"], f"cp{match['unix'] or match['windows']}", match.string) for match in found]
+    names = {member.name for member in facts.members}
+    built = [match for name in names if (match := _EXTENSION.fullmatch(name)) is not None]
+    system = platform_of(facts.tags)
+    machines = {tag.rpartition("-")[2] for tag in facts.tags}
+    fitting = [match for match in built if _is_at_home(match, system, machines)]
     # Of an extension that is there for several Pythons each takes its own.
-    served = {stem for stem, abi, _ in built if abi in abis}
-    for stem, abi, member in built:
-        if stem not in served:
-            yield Problem(
-                f"it is an extension for {abi}, and the wheel is for {' and '.join(sorted(abis))}",
-                "build it again from a clean tree, with the Python that the tag names",
-                member,
+    served = {match["stem"] for match in fitting if abis & set(_ANY_ABI) or _abi_of(match) in abis}
+    shown = " and ".join(sorted(abis))
+    for match in sorted(built, key=lambda one: one.string):
+        if match["stem"] in served or any(
+            match["stem"] + end in names for end in _PLAIN.get(system or "", ())
+        ):
+            continue
+        what = f"it is an extension for {_abi_of(match)}, and the wheel is for {shown}"
+        if match not in fitting:
+            what = (
+                f"it is an extension for {match['where'] or match['tag']}, and the wheel is for "
+                + " and ".join(sorted(machines))
             )
+        yield Problem(what, _CLEAN, match.string)
+    yield from _unversioned(facts, built, names)
+
+
+def _unversioned(facts: Facts, built: list[re.Match[str]], names: set[str]) -> Iterator[Problem]:
+    """Extensions for one Python in a wheel that is for any: the others install it and cannot import it."""
+    parts = [tag.split("-") for tag in facts.tags]
+    if not all(abi in _ANY_ABI and platform != "any" for _, abi, platform in parts):
+        return
+    # Who names the Python in the tag (cp311-none) says it there; who has several builds, chooses.
+    if any(abi == "none" and python.startswith("cp") for python, abi, _ in parts):
+        return
+    if len({_abi_of(match) for match in built}) != 1:
+        return
+    for match in sorted(built, key=lambda one: one.string):
+        if match["unix"] and not any(match["stem"] + end in names for end in _PLAIN["linux"]):
+            yield Problem(
+                f"it is an extension for {_abi_of(match)} alone, and the tag "
+                f"{'-'.join(parts[0][:2])} promises any",
+                "build it for the stable ABI (.abi3.so), or tag the wheel for that Python",
+                match.string,
+            )
+
+
+def _abi_of(match: re.Match[str]) -> str:
+    return f"cp{match['unix'] or match['windows']}"
+
+
+def _is_at_home(match: re.Match[str], system: str | None, machines: set[str]) -> bool:
+    """Whether a Python on the wheel's platforms looks at such a name; where that is not known, it does."""
+    if system == "windows":
+        return match["unix"] is None
+    if system != "linux":
+        return True
+    if match["windows"] is not None:
+        return False
+    where = match["where"] or ""
+    if where == "darwin":
+        return False
+    machine = _TRIPLETS.fullmatch(where)
+    return machine is None or any(platform.endswith(f"_{machine[1]}") for platform in machines)
 
 
 def serves_none(facts: Facts) -> bool:
