@@ -143,7 +143,8 @@ class Facts:
 
     `project` and `version` come from the file name (normalised; empty when it is no valid name), `tags` from
     the name, `wheel_tags` from WHEEL. `unreadable` says why nothing could be gathered, `bomb` why its members
-    were not inflated, `structure` why the strict reader refuses the wheel. `damaged` are members that cannot
+    were not inflated, `structure` why the strict reader refuses the wheel. `layout` is
+    what readers of the archive would disagree about. `damaged` are members that cannot
     be inflated to what the directory says, `record` what RECORD and the members disagree about. `texts` are
     the sources that rules read, by member. `sbom` and `licences` are members below the dist-info directory.
     """
@@ -161,6 +162,7 @@ class Facts:
     dist_infos: tuple[str, ...] = ()
     wheel_tags: frozenset[str] = frozenset()
     headers: Headers = Headers()
+    layout: tuple[Fault, ...] = ()
     damaged: tuple[Fault, ...] = ()
     record: tuple[Fault, ...] = ()
     texts: Mapping[str, str] = field(default_factory=dict)
