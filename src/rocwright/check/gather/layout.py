@@ -69,9 +69,9 @@ class _Directory:
 
 
 def layout_faults(handle: int) -> tuple[Fault, ...]:
-    """What readers of an open archive would disagree about; the first fault of the file, or one of each member.
+    """What readers of an open archive would disagree about.
 
-    For a file whose directory could be read.
+    The first fault of the file, or one of each member. For a file whose directory could be read.
     """
     found = _directory(handle)
     if isinstance(found, str):
@@ -110,7 +110,7 @@ def _directory(handle: int) -> _Directory | str:
     if start + length != end:
         more = end - length - start
         if more > 0:
-            return f"its directory lies {more:,} bytes behind where its end says: something stands in front of it"
+            return f"{more:,} bytes stand in front of it, or its directory lies elsewhere than its end says"
         return "its directory does not lie where its end says"
     return _Directory(total, length, start, end)
 
@@ -200,7 +200,9 @@ def _behind(handle: int, entry: _Entry, following: int) -> str | None:
     end = entry.offset + LOCAL.size + name + extra + entry.packed
     between = following - end
     if flags & DESCRIPTOR and 0 < between <= len(DESCRIPTOR_MARK) + DESCRIPTORS[1].size:
-        written = [form.pack(entry.crc, entry.packed, entry.size) for form in DESCRIPTORS if _fits(entry, form.size)]
+        written = [
+            form.pack(entry.crc, entry.packed, entry.size) for form in DESCRIPTORS if _fits(entry, form.size)
+        ]
         held = pread(handle, between, end)
         if held in written or held in [DESCRIPTOR_MARK + one for one in written]:
             return None

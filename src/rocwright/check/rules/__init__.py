@@ -8,6 +8,7 @@ from rocwright.check.rules import (
     content,
     device,
     elf,
+    environment,
     metadata,
     needs,
     offers,
@@ -20,6 +21,7 @@ from rocwright.model.findings import Clause
 
 RULES: tuple[Rule, ...] = (
     *archive.RULES,
+    *environment.RULES,
     *metadata.RULES,
     *requires.RULES,
     *content.LEGAL_RULES,
