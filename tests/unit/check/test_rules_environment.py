@@ -1,4 +1,4 @@
-"""What a wheel may put into an environment: rules on facts by hand, and archives that readers see differently."""
+"""What a wheel may put into an environment: rules on facts by hand, and archives read in two ways."""
 
 from __future__ import annotations
 
