@@ -19,6 +19,7 @@ from rocwright.check.libraries import Libraries
 from rocwright.check.report import SizeTable
 from rocwright.check.scopes import Scopes
 from rocwright.data import load_table
+from rocwright.model.environment import OwnedNames
 from rocwright.model.findings import Clause, Severity
 from rocwright.model.patterns import any_pattern
 from rocwright.model.platforms import Platforms, RocmLibraries
@@ -97,6 +98,7 @@ class Context:
     installations: tuple[Installation, ...] = ()
     platforms: Platforms = field(default_factory=lambda: load_table("platforms", Platforms))
     rocm_libraries: RocmLibraries = field(default_factory=lambda: load_table("packages", RocmLibraries))
+    owned_names: OwnedNames = field(default_factory=lambda: load_table("environment", OwnedNames))
 
     def terms(self, project: str) -> Terms:
         """What the contract asks of a package."""

@@ -161,10 +161,10 @@ class Facts:
     `project` and `version` come from the file name (normalised; empty when it is no valid name), `tags` and
     `build` (number, letters) from the name, `wheel_tags` and `wheel_fields` (by key in lower case; None where
     there are none to judge) from WHEEL. `unreadable` says why nothing could be gathered, `bomb` why its
-    members were not inflated, `structure` why the strict reader refuses the wheel. `damaged` are members that
-    cannot be inflated to what the directory says, `record` what RECORD and the members disagree about.
-    `texts` are the sources that rules read, by member, of an sdist without its folder. `sbom` and `licences`
-    are members below the dist-info directory.
+    members were not inflated, `structure` why the strict reader refuses the wheel, `layout` what readers of the
+    archive would disagree about. `damaged` are members that cannot be inflated to what the directory says,
+    `record` what RECORD and the members disagree about. `texts` are the sources that rules read, by member, of
+    an sdist without its folder. `sbom` and `licences` are members below the dist-info directory.
     """
 
     path: Path
@@ -182,6 +182,7 @@ class Facts:
     wheel_fields: Mapping[str, tuple[str, ...]] | None = None
     build: tuple[int, str] | tuple[()] = ()
     headers: Headers = Headers()
+    layout: tuple[Fault, ...] = ()
     damaged: tuple[Fault, ...] = ()
     record: tuple[Fault, ...] = ()
     texts: Mapping[str, str] = field(default_factory=dict)

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from packaging.metadata import parse_email
 
 from rocwright.check.facts import Headers
+from rocwright.wheel.read import place_of
 
 # Sources that rules read; far above any real source, as is that of RECORD.
 LARGEST_TEXT, LARGEST_RECORD = 4 << 20, 32 << 20
@@ -52,12 +53,17 @@ def dist_info_of(name: str) -> tuple[str, str] | None:
     return (match["folder"], match["part"]) if match else None
 
 
+def _is_path_file(name: str) -> bool:
+    """Whether Python reads the file at its start: a .pth in site-packages itself."""
+    return name.endswith(".pth") and "/" not in place_of(name)
+
+
 def is_text(name: str) -> bool:
     """Whether rules read the member's text."""
     inside = dist_info_of(name)
     if inside is not None:
         return inside[1] in ("entry_points.txt", "top_level.txt") or inside[1].startswith(_SBOM)
-    return name in _TEXTS
+    return name in _TEXTS or _is_path_file(name)
 
 
 def wanted(name: str) -> int:

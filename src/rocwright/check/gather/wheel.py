@@ -24,6 +24,7 @@ from rocwright.check.gather.dist_info import (
     sboms,
     wanted,
 )
+from rocwright.check.gather.layout import layout_faults
 from rocwright.check.gather.look import Look
 from rocwright.check.gather.members import Batch, Reader, Seen
 from rocwright.check.gather.open_file import Identity, identity_of, opened, reason
@@ -93,6 +94,7 @@ def begin(path: Path) -> Opened:
                 return Opened(replace(facts, unreadable=why))
             with zipfile.ZipFile(stream) as archive:
                 members = members_of(archive)
+            facts = replace(facts, layout=layout_faults(stream.fileno()))
     except DAMAGED as error:
         return Opened(replace(facts, unreadable=_damage(error, facts.size)))
     except OSError as error:

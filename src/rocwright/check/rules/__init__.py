@@ -11,6 +11,7 @@ from rocwright.check.rules import (
     device,
     dist_info,
     elf,
+    environment,
     metadata,
     needs,
     offers,
@@ -25,6 +26,7 @@ from rocwright.model.findings import Clause
 
 RULES: tuple[Rule, ...] = (
     *archive.RULES,
+    *environment.RULES,
     *metadata.RULES,
     *dist_info.RULES,
     *requires.RULES,
