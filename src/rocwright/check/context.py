@@ -16,6 +16,7 @@ from rocwright.check.contract import ContractTable, Terms, terms_of
 from rocwright.check.environments import PythonPlatform, environments_of, read_requirement
 from rocwright.check.facts import Facts, Installation
 from rocwright.check.libraries import Libraries
+from rocwright.check.modules import ModuleTable
 from rocwright.check.report import SizeTable
 from rocwright.data import load_table
 from rocwright.model.findings import Clause, Severity
@@ -138,6 +139,11 @@ class Context:
     def libraries(self) -> Libraries:
         """Which file holds which library."""
         return Libraries(self.files, self.platforms.provider)
+
+    @cached_property
+    def modules(self) -> Mapping[str, ModuleTable]:
+        """The Python modules of each file, by the file's name."""
+        return {facts.name: ModuleTable(facts) for facts in self.files}
 
     @cached_property
     def environments(self) -> tuple[PythonPlatform, ...]:

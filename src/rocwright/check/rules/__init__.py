@@ -5,6 +5,7 @@ from __future__ import annotations
 from rocwright.check.context import Rule, SetRule
 from rocwright.check.rules import (
     archive,
+    commands,
     content,
     device,
     elf,
@@ -12,9 +13,11 @@ from rocwright.check.rules import (
     needs,
     offers,
     pe,
+    python,
     requires,
     rocm_init,
     sets,
+    versions,
 )
 from rocwright.model.findings import Clause
 
@@ -29,6 +32,9 @@ RULES: tuple[Rule, ...] = (
     *rocm_init.RULES,
     *pe.RULES,
     *device.RULES,
+    *python.RULES,
+    *commands.RULES,
+    *versions.RULES,
 )
 SET_RULES: tuple[SetRule, ...] = (*sets.RULES, *offers.RULES, *sets.INSTALL_RULES)
 # What is found before any rule can be applied, or where there is nothing to apply any to.
