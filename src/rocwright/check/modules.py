@@ -1,4 +1,4 @@
-"""Which modules wheels bring, what is imported as soon as their packages are, and which imports lead nowhere; pure.
+"""Which modules wheels bring, what importing their packages imports, and which imports lead nowhere; pure.
 
 Only what is certain is told: a package that may get names or modules in ways its source does not show answers
 every question with "perhaps".
@@ -115,6 +115,9 @@ class Imports:
 
     def lost(self, source: PythonFacts) -> Iterator[Lost]:
         """What a module asks for in vain, by an import that holds whenever it is imported itself."""
+        yield from dict.fromkeys(self._lost(source))
+
+    def _lost(self, source: PythonFacts) -> Iterator[Lost]:
         for one in source.imports:
             module = absolute(source.member, one)
             if module is None or not self._is_known(module.split(".")[0]):
@@ -147,7 +150,7 @@ class Imports:
 
     def _kind(self, module: str) -> Kind | None:
         kinds = {table.kinds.get(module) for table in self.tables}
-        return next((kind for kind in ("package", "module", "folder") if kind in kinds), None)  # type: ignore[misc]
+        return next((kind for kind in ("package", "module", "folder") if kind in kinds), None)
 
     def _source(self, module: str) -> PythonFacts | None:
         return next((table.sources[module] for table in self.tables if module in table.sources), None)

@@ -1,8 +1,8 @@
 """What an interpreter makes of a wheel's Python; a program of the standard library alone, for any Python.
 
 ``python inside_python.py ASKED ANSWERS`` reads the sources right out of the wheels and writes one line of
-JSON for each, flushed at once: where the interpreter itself dies of a source, the lines before it are there. No
-source is run. That a module compiles is judged by its symbol table, which costs half of its syntax tree;
+JSON for each, flushed at once: where the interpreter itself dies of a source, the lines before it are there.
+No source is run. That a module compiles is judged by its symbol table, which costs half of its syntax tree;
 imports are looked for by expressions at the beginning of lines, where no condition can hold them.
 """
 
@@ -49,9 +49,10 @@ _TEXT = re.compile(
 )
 _COMMENT = re.compile(rb"#[^\n]*")
 _NAME = re.compile(rb"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
-# Ways in which a module gets names that its source does not show, and a package modules that it has no file of.
+# How a module gets names that its source does not show, and a package modules that it has no file of.
 _MORE_NAMES = re.compile(
-    rb"__getattr__|__dict__|\bglobals\b|\blocals\b|\bvars\b|\bglobal\b|\bexec\b|\beval\b|\bsetattr\b|import[ \t]*\*"
+    rb"__getattr__|__dict__|\bglobals\b|\blocals\b|\bvars\b|\bglobal\b"
+    rb"|\bexec\b|\beval\b|\bsetattr\b|import[ \t]*\*"
     rb"|import_module|__import__|[Ll]azy|sys\.modules"
 )
 _MORE_MODULES = re.compile(
@@ -76,8 +77,8 @@ def main(asked_path: str, answers_path: str) -> None:
 def answers(wheels: list[dict[str, Any]], tops: set[str]) -> Any:
     """One answer for each source, in order; None where it cannot be had, which another reader says.
 
-    A wheel is its `path`, its `sources` and, where it has one, the member `entry`; a member is name, offset of
-    its local header, bytes packed and unpacked, method, and CRC.
+    A wheel is its `path`, its `sources` and, where it has one, the member `entry`; a member is name,
+    offset of its local header, bytes packed and unpacked, method, and CRC.
     """
     known: dict[tuple[int, int, bool], dict[str, Any]] = {}
     with warnings.catch_warnings():
@@ -128,7 +129,7 @@ def look(data: bytes, tops: set[str], *, bound: bool = True) -> dict[str, Any]:
     """What a source is; what is not told is nothing.
 
     `problem` and `line` say why it does not compile; `needs` is the minor version of Python whose syntax it
-    has; with `bound`, `names` it binds, `dynamic` when there may be more; `spreads` when there may be modules below it that
+    has; with `bound`, `names` it binds, `dynamic` when there may be more; `spreads` when modules below it may
     have no file. `imports` are unconditional: line, dots, module, names or None, whether something is raised
     before; only of `tops` and relative ones.
     """

@@ -1,7 +1,7 @@
 """The Python of wheels, as an interpreter sees it: read by a process beside while the members are inflated.
 
 A process of its own takes no turn from the threads that inflate, survives no source that kills an interpreter
-in our stead, and may be any Python. A few small sources are looked at here: it would take longer to start one.
+in our stead, and may be any Python. A few small sources are looked at here: to start one takes longer.
 """
 
 from __future__ import annotations
@@ -102,7 +102,13 @@ class PythonReader:
             asked, answers = Path(folder, "asked.json"), Path(folder, "answers.jsonl")
             asked.write_text(json.dumps({"wheels": wheels, "tops": self._tops}), encoding="utf-8")
             options = ["-I", "-S", "-X", "utf8", "-W", "ignore"]
-            argv = [self._interpreter, *options, Path(inside_python.__file__), asked, answers]
+            argv: list[str | Path] = [
+                self._interpreter,
+                *options,
+                Path(inside_python.__file__),
+                asked,
+                answers,
+            ]
             complete = True
             try:
                 process.run(argv, limit_s=_LIMIT_S)

@@ -1,4 +1,4 @@
-"""Rules about what a wheel offers by name: entry points, and scripts with the interpreter in their first line."""
+"""Rules about what a wheel offers by name: entry points, and scripts by their first line."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ def _newer(facts: Facts, context: Context) -> Iterator[Problem]:
     for one in imports_of(facts, context).reached.values():
         if one.needs > lowest:
             yield Problem(
-                f"it is imported on Python 3.{lowest}, which the wheel is for, and has syntax of Python 3.{one.needs}",
+                f"it has syntax of Python 3.{one.needs}, and the wheel is for Python 3.{lowest}, too",
                 f"write it for 3.{lowest}, or say Requires-Python: >=3.{one.needs}",
                 one.member,
             )

@@ -30,13 +30,13 @@ def _modules(facts: Facts, _: Context) -> Iterator[Problem]:
     if facts.project == "torch":
         return  # `torch-hip` reads its version.py
     for one in facts.python:
-        package, _, name = place_of(one.member).partition("/")
+        package, name = place_of(one.member).partition("/")[::2]
         if one.version is None or name not in _PLACES or package.lower() != facts.project.replace("-", "_"):
             continue
         if other_version(one.version, facts.version):
             yield Problem(
                 f"it says {one.version}, the wheel is {facts.version}",
-                "build it again with that version; a tool that changes a wheel's version must change this, too",
+                "build it again with that version; what changes a wheel's version must change this, too",
                 one.member,
             )
 
