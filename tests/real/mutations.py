@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from real import mutations_archive, mutations_code, mutations_metadata, mutations_sets
+from real import (
+    mutations_archive,
+    mutations_code,
+    mutations_metadata,
+    mutations_python,
+    mutations_sets,
+)
 from real.mutations_base import MUTATIONS, Mutation
 
 __all__ = [
@@ -11,5 +17,6 @@ __all__ = [
     "mutations_archive",
     "mutations_code",
     "mutations_metadata",
+    "mutations_python",
     "mutations_sets",
 ]

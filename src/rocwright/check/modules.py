@@ -26,13 +26,14 @@ _INIT = "__init__"
 class Lost:
     """A module that an import asks for and nothing brings; `importer` is the member with the import.
 
-    `package` says that its folder is there and only the `__init__` is missing.
+    `package` says that its folder is there and only the `__init__` is missing, in which `names` are looked for.
     """
 
     module: str
     importer: str
     line: int
     package: bool = False
+    names: tuple[str, ...] = ()
 
 
 class ModuleTable:
@@ -133,7 +134,7 @@ class Imports:
         wanted = [each for each in one.names or () if not each.startswith("__")]
         wanted = [each for each in wanted if self._kind(f"{module}.{each}") is None]
         if kind == "folder" and wanted:
-            yield Lost(module, source.member, one.line, package=True)
+            yield Lost(module, source.member, one.line, package=True, names=tuple(wanted))
         if kind != "package":
             return
         init = self._source(module)
@@ -169,14 +170,15 @@ class Imports:
 
 def absolute(member: str, one: Import) -> str | None:
     """The whole name of the module that an import names; None where it leads out of the package."""
+    module = one.module.removesuffix(_INIT).rstrip(".") if one.module.endswith(_INIT) else one.module
     if not one.dots:
-        return one.module or None
+        return module or None
     parts = dotted(member).split(".")
     up = one.dots - 1 if is_init(member) else one.dots
     if up >= len(parts):
         return None
     base = parts[: len(parts) - up]
-    return ".".join([*base, *([one.module] if one.module else [])])
+    return ".".join([*base, *([module] if module else [])])
 
 
 def _with_parents(module: str) -> list[str]:

@@ -125,8 +125,10 @@ def _lost_later(facts: Facts, context: Context) -> Iterator[Problem]:
 def _told_elsewhere(lost: Lost, facts: Facts, context: Context) -> bool:
     """Whether a rule about the files that a package must have says so."""
     place = lost.module.replace(".", "/")
+    places = [place, *(f"{place}/{name}" for name in lost.names)]
     required = any_pattern((*context.terms(facts.project).required, *context.terms(facts.project).told_apart))
-    return any(required.fullmatch(f"{place}{ending}") for ending in (".py", "/__init__.py", ".so", ".pyd"))
+    endings = (".py", "/__init__.py", ".so", ".pyd")
+    return any(required.fullmatch(f"{each}{ending}") for each in places for ending in endings)
 
 
 def _problem(lost: Lost, what: str) -> Problem:
