@@ -26,7 +26,8 @@ _INIT = "__init__"
 class Lost:
     """A module that an import asks for and nothing brings; `importer` is the member with the import.
 
-    `package` says that its folder is there and only the `__init__` is missing, in which `names` are looked for.
+    `package` says that its folder is there and only the `__init__` is missing, in which `names` are looked
+    for.
     """
 
     module: str

@@ -35,7 +35,7 @@ _NEW_WORDS = (b"match", b"type ", b"except*", b"except *", b"](", b"]:")
 _OLDEST, _NEWEST_SYNTAX = 7, 13
 _IMPORT = re.compile(
     rb"^(?:from[ \t]+(?P<dots>\.*)[ \t]*(?P<module>[\w.]*)[ \t]+import[ \t]*"
-    rb"(?:\((?P<many>[^)]{0,20000})\)|(?P<few>[^\n#;\\(]+))"
+    rb"(?:\((?P<many>[^()]{0,20000})\)|(?P<few>[^\n#;\\(]+))"
     rb"|import[ \t]+(?P<plain>[^\n#;\\]+))",
     re.MULTILINE,
 )
