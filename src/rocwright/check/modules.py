@@ -46,7 +46,11 @@ class ModuleTable:
         self.sources: dict[str, PythonFacts] = {}
         folders: set[str] = set()
         for member in facts.members:
-            match = _MODULE.fullmatch(place_of(member.name))
+            place = place_of(member.name)
+            above = place.split("/")[:-1]
+            # Also one of data alone can be imported, as a namespace.
+            folders |= {".".join(above[:end]) for end in range(1, len(above) + 1)}
+            match = _MODULE.fullmatch(place)
             if match is None:
                 continue
             parts = match["stem"].split("/")
@@ -55,7 +59,6 @@ class ModuleTable:
             # Python takes a package before a module of the same name.
             if self.kinds.get(name) != "package":
                 self.kinds[name] = "package" if is_package else "module"
-            folders |= {".".join(parts[:end]) for end in range(1, len(parts))}
         for folder in folders:
             self.kinds.setdefault(folder, "folder")
         for source in facts.python:

@@ -70,7 +70,8 @@ WORKS = {
     "an import for types": {
         "demo/__init__.py": "TYPE_CHECKING = 0\nif TYPE_CHECKING:\n    from . import a\n"},
     "names made up": {
-        "demo/__init__.py": "from .a import f\n", "demo/a/__init__.py": "def __getattr__(name):\n    return 1\n"
+        "demo/__init__.py": "from .a import f\n",
+        "demo/a/__init__.py": "def __getattr__(name):\n    return 1\n",
     },
     "modules made up": {
         "demo/__init__.py": "import sys\nfrom . import a\n",
