@@ -3,6 +3,13 @@
 from __future__ import annotations
 
 from real import mutations_archive, mutations_code, mutations_installers, mutations_metadata, mutations_sets
+from real import (
+    mutations_archive,
+    mutations_code,
+    mutations_metadata,
+    mutations_python,
+    mutations_sets,
+)
 from real.mutations_base import MUTATIONS, Mutation
 
 __all__ = [
@@ -12,5 +19,6 @@ __all__ = [
     "mutations_code",
     "mutations_installers",
     "mutations_metadata",
+    "mutations_python",
     "mutations_sets",
 ]

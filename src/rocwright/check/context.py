@@ -16,6 +16,7 @@ from rocwright.check.contract import ContractTable, Terms, terms_of
 from rocwright.check.environments import PythonPlatform, environments_of, read_requirement
 from rocwright.check.facts import Facts, Installation
 from rocwright.check.libraries import Libraries
+from rocwright.check.modules import ModuleTable
 from rocwright.check.report import SizeTable
 from rocwright.check.scopes import Scopes
 from rocwright.data import load_table
@@ -152,6 +153,11 @@ class Context:
     def stable_abi(self) -> StableAbi:
         """What extensions for the stable ABI may use."""
         return load_table("stable_abi", StableAbi)
+
+    @cached_property
+    def modules(self) -> Mapping[str, ModuleTable]:
+        """The Python modules of each file, by the file's name."""
+        return {facts.name: ModuleTable(facts) for facts in self.files}
 
     @cached_property
     def environments(self) -> tuple[PythonPlatform, ...]:

@@ -155,6 +155,42 @@ class KpackFacts:
 
 
 @dataclass(frozen=True)
+class Import:
+    """An import that holds whenever its module is: no condition and no `try` is around it.
+
+    `dots` are those in front of `module`, which may be empty then; `names` what is taken of it, None for
+    `import module`. `raised` says that something may be raised before.
+    """
+
+    line: int
+    dots: int
+    module: str
+    names: tuple[str, ...] | None = None
+    raised: bool = False
+
+
+@dataclass(frozen=True)
+class PythonFacts:
+    """What an interpreter makes of a module's source; of a module without a fact nothing is to be told.
+
+    `problem` at `line` is why it does not compile. `needs` is the minor version of Python 3 whose syntax it
+    has, 0 for any. `names` are those that it binds, told of packages and of what entry points lead to;
+    `dynamic` means that there may be more, `spreads` that modules below it may come from elsewhere.
+    `version` is a literal `__version__`. `imports` are only those of modules that some wheel at hand has.
+    """
+
+    member: str
+    problem: str | None = None
+    line: int = 0
+    needs: int = 0
+    names: frozenset[str] | None = None
+    dynamic: bool = False
+    spreads: bool = False
+    version: str | None = None
+    imports: tuple[Import, ...] = ()
+
+
+@dataclass(frozen=True)
 class Facts:
     """One distribution file; `size` in bytes.
 
@@ -165,6 +201,8 @@ class Facts:
     archive would disagree about. `damaged` are members that cannot be inflated to what the directory says,
     `record` what RECORD and the members disagree about. `texts` are the sources that rules read, by member, of
     an sdist without its folder. `sbom` and `licences` are members below the dist-info directory.
+    `python` was judged by Python 3.`judged_by`; `unmerged` are texts with the marks of a merge, by the line;
+    `shebangs` the first lines of scripts.
     """
 
     path: Path
@@ -192,6 +230,10 @@ class Facts:
     pe: tuple[PeFacts, ...] = ()
     code: tuple[CodeFile, ...] = ()
     archives: tuple[KpackFacts, ...] = ()
+    python: tuple[PythonFacts, ...] = ()
+    judged_by: int = 0
+    unmerged: Mapping[str, int] = field(default_factory=dict)
+    shebangs: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def name(self) -> str:

@@ -39,6 +39,19 @@ _PE_ENDINGS = (".dll", ".pyd", ".exe")
 _PE_DEVICE_CODE = ".hip_fat"  # names of sections are cut to eight characters
 _BUNDLES = (RAW_MAGIC, PACKED_MAGIC)
 _SHARED = re.compile(r".+\.so(\.[0-9]+)*")
+_SCRIPT = re.compile(r"[^/]+\.data/scripts/[^/]+")
+# Texts in which the marks of a merge are nothing but that: in prose a row of `=` is a heading.
+_READ_BY_MACHINES = (
+    ".py",
+    ".pyi",
+    ".json",
+    ".toml",
+    ".cfg",
+    ".ini",
+    ".dist-info/METADATA",
+    "/entry_points.txt",
+)
+_OURS, _THEIRS, _LONGEST_TEXT, _LONGEST_LINE = b"<<<<<<< ", b"\n>>>>>>> ", 4 << 20, 512
 _WORD = re.compile(r"[0-9A-Za-z]+")
 
 
@@ -50,6 +63,8 @@ class Found:
     pe: PeFacts | None = None
     code: CodeFile | None = None
     archive: KpackFacts | None = None
+    unmerged: int | None = None
+    shebang: str | None = None
 
 
 NOTHING = Found()
@@ -91,6 +106,10 @@ class Look:
             return Found(code=self._bundled(name, view, kept))
         if _is_pe(name, head, view):
             return Found(pe=_pe(name, view), code=self._database(name))
+        if kept is None and name.endswith(_READ_BY_MACHINES):
+            return Found(code=self._database(name), unmerged=_unmerged(name, view))
+        if head.startswith(b"#!") and _SCRIPT.fullmatch(name):
+            return Found(shebang=_first_line(view))
         elf = None
         if _SHARED.fullmatch(name) and b"\0" in head:
             elf = ElfFacts(name, problem="it is named like a library, but is not an ELF file")
@@ -174,6 +193,24 @@ class Look:
             what = f"it holds code for {', '.join(sorted(targets))}"
         for_all = said is None and in_database(name, self.table)
         return CodeFile(name, said, wrong=what, targets=targets, for_all=for_all)
+
+
+def _unmerged(name: str, view: View) -> int | None:
+    """The line at which a merge left its first mark; the description behind a blank line is prose."""
+    data = view.read_at(0, min(view.size, _LONGEST_TEXT))
+    if _THEIRS not in data:
+        return None
+    if name.endswith("/METADATA"):
+        data = re.split(rb"\r?\n\r?\n", data, maxsplit=1)[0] + b"\n"
+    at = 0 if data.startswith(_OURS) else data.find(b"\n" + _OURS) + 1
+    middle = re.compile(rb"^=======\r?$", re.MULTILINE).search(data, at)
+    if not data.startswith(_OURS, at) or middle is None or data.find(_THEIRS, middle.end() - 1) < 0:
+        return None
+    return data.count(b"\n", 0, at) + 1
+
+
+def _first_line(view: View) -> str:
+    return view.read_at(0, _LONGEST_LINE).split(b"\n")[0].rstrip(b"\r").decode("utf-8", "replace")
 
 
 def _code_sizes(bundles: Iterable[fatbin.Bundle]) -> dict[str, int]:

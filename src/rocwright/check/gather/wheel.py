@@ -149,6 +149,8 @@ def finish(wheel: Opened, gathered: Gathered) -> Facts:
         pe=tuple(one.pe for one in found if one.pe is not None),
         code=tuple(one.code for one in found if one.code is not None),
         archives=tuple(one.archive for one in found if one.archive is not None),
+        unmerged={one.member.name: one.found.unmerged for one in seen if one.found.unmerged is not None},
+        shebangs={one.member.name: one.found.shebang for one in seen if one.found.shebang is not None},
     )
 
 

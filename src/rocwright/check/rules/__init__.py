@@ -7,6 +7,7 @@ from rocwright.check.rules import (
     answers,
     archive,
     choice,
+    commands,
     content,
     device,
     dist_info,
@@ -16,11 +17,13 @@ from rocwright.check.rules import (
     needs,
     offers,
     pe,
+    python,
     requires,
     rocm_init,
     sdists,
     sets,
     symbols,
+    versions,
 )
 from rocwright.model.findings import Clause
 
@@ -40,6 +43,9 @@ RULES: tuple[Rule, ...] = (
     *rocm_init.RULES,
     *pe.RULES,
     *device.RULES,
+    *python.RULES,
+    *commands.RULES,
+    *versions.RULES,
 )
 SET_RULES: tuple[SetRule, ...] = (
     *sets.RULES,
