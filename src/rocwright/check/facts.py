@@ -189,12 +189,29 @@ class Facts:
 
 
 @dataclass(frozen=True)
+class Imported:
+    """What came of importing one module of a set after it was installed.
+
+    `fault` is what is wrong with `file`, in its `member`, and `about` the symbol, library or module at issue.
+    `left` says why nothing is known. Neither: it was imported.
+    """
+
+    module: str
+    file: str
+    fault: str = ""
+    member: str = ""
+    about: str = ""
+    left: str = ""
+
+
+@dataclass(frozen=True)
 class Installation:
     """One installer on one Python and platform.
 
     `problems` say what went wrong, none where everything was installed. `asked` are the distributions whose
     metadata or content the installer fetched, by project. `not_tried` says why it was not done at all.
-    `stand_ins` are empty wheels, made up for packages that the set needs from elsewhere.
+    `stand_ins` are empty wheels, made up for packages that the set needs from elsewhere. `version` is the
+    installer's, `projects` those of the set that were installed, `imports` what they offer at top level.
     """
 
     installer: str
@@ -204,5 +221,6 @@ class Installation:
     not_tried: str | None = None
     next_step: str = ""
     stand_ins: tuple[str, ...] = ()
+    version: str = ""
     projects: tuple[str, ...] = ()
-    seconds: float = 0.0
+    imports: tuple[Imported, ...] = ()
