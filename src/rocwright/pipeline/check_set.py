@@ -176,9 +176,7 @@ def judge_metadata(
         installations=installations,
         rules=[rule for rule in RULES if rule.by_metadata],
         set_rules=[
-            rule
-            for rule in SET_RULES
-            if rule.proof or (rule.by_metadata and not (open_ended and rule.id == "set-device"))
+            rule for rule in SET_RULES if rule.by_metadata and not (open_ended and rule.id == "set-device")
         ],
     )
 

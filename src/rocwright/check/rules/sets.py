@@ -216,11 +216,18 @@ def _imports(context: Context) -> Iterator[tuple[str, Problem]]:
 
 
 INSTALL_RULES = (
-    SetRule("set-install", "pip and uv resolve and install the set.", _installs, proof=True),
+    SetRule(
+        "set-install",
+        "pip and uv resolve and install the set.",
+        _installs,
+        by_metadata=True,
+        proof=True,
+    ),
     SetRule(
         "set-candidates",
         "Installers look at one file of each project.",
         _candidates,
+        by_metadata=True,
         proof=True,
     ),
     SetRule(
@@ -234,6 +241,7 @@ INSTALL_RULES = (
         "The set was installed with both installers on every Python and platform, and imported.",
         _unproved,
         severity="warning",
+        by_metadata=True,
         proof=True,
     ),
 )
