@@ -189,7 +189,7 @@ class Facts:
 
 
 @dataclass(frozen=True)
-class Imported:
+class ImportTry:
     """What came of importing one module of a set after it was installed.
 
     `fault` is what is wrong with `file`, in its `member`, and `about` the symbol, library or module at issue.
@@ -223,4 +223,4 @@ class Installation:
     stand_ins: tuple[str, ...] = ()
     version: str = ""
     projects: tuple[str, ...] = ()
-    imports: tuple[Imported, ...] = ()
+    imports: tuple[ImportTry, ...] = ()

@@ -16,7 +16,7 @@ from pathlib import Path, PurePosixPath
 
 import msgspec
 
-from rocwright.check.facts import Facts, Imported
+from rocwright.check.facts import Facts, ImportTry
 from rocwright.check.installers import Surroundings
 from rocwright.errors import CommandFailed
 from rocwright.system import process, venv
@@ -58,7 +58,7 @@ class Raised(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True)
-class Offer:
+class OfferedModule:
     """A module that a file of the set puts at top level."""
 
     module: str
@@ -75,10 +75,10 @@ class Holdings:
     tops: frozenset[str]
 
 
-def offers(files: Sequence[Facts]) -> tuple[Offer, ...]:
+def offers(files: Sequence[Facts]) -> tuple[OfferedModule, ...]:
     """The modules at top level, each once; private ones are imported by others, or by nobody."""
     found = {
-        match["name"]: Offer(match["name"], facts.name)
+        match["name"]: OfferedModule(match["name"], facts.name)
         for facts in files
         if facts.kind == "wheel"
         for member in facts.members
@@ -106,26 +106,26 @@ def holdings(files: Sequence[Facts]) -> Holdings:
 
 def try_imports(
     files: Sequence[Facts], environment: Environment, around: Surroundings, log: Path | None
-) -> Iterator[Imported]:
+) -> Iterator[ImportTry]:
     """Import each module that the files offer in a process of its own, without network."""
     held = holdings(files)
     sites = tuple(venv.package_directories(environment.root))
     ends = time.monotonic() + _ALL_S
     for offer in offers(files):
         if time.monotonic() > ends:
-            yield Imported(offer.module, offer.file, left=f"the others took {_ALL_S:g} seconds")
+            yield ImportTry(offer.module, offer.file, left=f"the others took {_ALL_S:g} seconds")
             continue
         yield _imported(offer, held, environment, sites, around, log)
 
 
 def _imported(
-    offer: Offer,
+    offer: OfferedModule,
     held: Holdings,
     environment: Environment,
     sites: tuple[Path, ...],
     around: Surroundings,
     log: Path | None,
-) -> Imported:
+) -> ImportTry:
     """Import a module; what it cannot do without and nothing of the set brings is stood in for."""
     stand_ins: list[str] = []
     while True:
@@ -139,7 +139,11 @@ def _imported(
 
 
 def _run(
-    offer: Offer, environment: Environment, around: Surroundings, stand_ins: Sequence[str], log: Path | None
+    offer: OfferedModule,
+    environment: Environment,
+    around: Surroundings,
+    stand_ins: Sequence[str],
+    log: Path | None,
 ) -> tuple[Raised, ...] | CommandFailed:
     result = around.home / f"import-{offer.module}.json"
     crash = Path(f"{result}.crash")
@@ -176,31 +180,31 @@ def _from_elsewhere(raised: Sequence[Raised], held: Holdings) -> str | None:
 
 
 def judged(
-    offer: Offer,
+    offer: OfferedModule,
     raised: Sequence[Raised],
     held: Holdings,
     sites: Sequence[Path],
     stand_ins: Collection[str],
-) -> Imported:
+) -> ImportTry:
     """What an import came to: an exception and those before it, none where it succeeded."""
     if not raised:
-        return Imported(offer.module, offer.file)
+        return ImportTry(offer.module, offer.file)
     # What typing_extensions stands in for is Python's own.
     alone = not set(stand_ins) - {"typing_extensions"}
     for one in reversed(raised):
         found = _by_the_loader(one, held, sites, alone=alone)
         if found is not None:
             place, about, fault = found
-            return Imported(offer.module, held.owners[place], fault, place, about)
+            return ImportTry(offer.module, held.owners[place], fault, place, about)
     first = raised[0]
     place = _own(first.frames[::-1], held, sites)
     named = _by_its_code(first, held) if alone and place else None
     if named is not None:
-        return Imported(offer.module, held.owners[place], named[1], place, named[0])
+        return ImportTry(offer.module, held.owners[place], named[1], place, named[0])
     left = _plain(f"{first.kinds[0]}: {first.message}", sites)
     if not alone:
         left += f" (with stand-ins for {', '.join(sorted(stand_ins))}, from elsewhere)"
-    return Imported(offer.module, offer.file, left=left)
+    return ImportTry(offer.module, offer.file, left=left)
 
 
 def _by_the_loader(
@@ -244,28 +248,28 @@ def _by_its_code(one: Raised, held: Holdings) -> tuple[str, str] | None:
 
 
 def crashed(
-    offer: Offer,
+    offer: OfferedModule,
     status: int,
     tail: str,
     held: Holdings,
     sites: Sequence[Path],
     stand_ins: Collection[str],
-) -> Imported:
+) -> ImportTry:
     """What the end of an interpreter that told nothing comes to; `tail` is what it printed last."""
     if "ended by force" in tail:
-        return Imported(offer.module, offer.file, left=f"it was not done after {_ONE_S:g} seconds")
+        return ImportTry(offer.module, offer.file, left=f"it was not done after {_ONE_S:g} seconds")
     if status >= 0:
-        return Imported(offer.module, offer.file, left=f"it ends the interpreter with exit code {status}")
+        return ImportTry(offer.module, offer.file, left=f"it ends the interpreter with exit code {status}")
     try:
         name = signal.Signals(-status).name
     except ValueError:
         name = f"signal {-status}"
     if name in _OF_THE_MACHINE or set(stand_ins) - {"typing_extensions"}:
-        return Imported(offer.module, offer.file, left=f"it was ended by {name}")
+        return ImportTry(offer.module, offer.file, left=f"it was ended by {name}")
     # The innermost comes first.
     place = _own(_FRAME.findall(tail), held, sites)
     file = held.owners.get(place, offer.file)
-    return Imported(offer.module, file, f"the interpreter ends with {name} when it is imported", place, name)
+    return ImportTry(offer.module, file, f"the interpreter ends with {name} when it is imported", place, name)
 
 
 def _own(paths: Sequence[str], held: Holdings, sites: Sequence[Path]) -> str:

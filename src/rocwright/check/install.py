@@ -30,7 +30,7 @@ from packaging.version import Version
 
 from rocwright.check.context import Context
 from rocwright.check.environments import PythonPlatform
-from rocwright.check.facts import Facts, Imported, Installation
+from rocwright.check.facts import Facts, ImportTry, Installation
 from rocwright.check.imports import try_imports
 from rocwright.check.install_plan import InstallPlan, StandIn, plan_install
 from rocwright.check.installers import INSTALLERS, Surroundings, Tool, missing_tool, tool
@@ -78,7 +78,7 @@ def install(
     around = Surroundings(root / "home")
     where = str(plan.environment)
     problems: tuple[str, ...]
-    imports: tuple[Imported, ...] = ()
+    imports: tuple[ImportTry, ...] = ()
     version = ""
     try:
         chosen = tool(installer, around, python, log)

@@ -14,7 +14,7 @@ from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel
 
 from rocwright.check.context import Context, Problem, Request, Rule, SetRule
 from rocwright.check.contract import ContractTable
-from rocwright.check.facts import Facts, Imported, Installation
+from rocwright.check.facts import Facts, ImportTry, Installation
 from rocwright.check.gather import gather_all
 from rocwright.check.report import Looked, Proved, Report, SizeTable, changes, read_sizes, sizes_of
 from rocwright.check.rules import (
@@ -264,7 +264,7 @@ def _unexplained(installations: Sequence[Installation], read: Sequence[Finding])
     """Installations without the failed imports that an error of a file's content explains better."""
     errors = [finding for finding in read if finding.severity == "error"]
 
-    def known(one: Imported) -> bool:
+    def known(one: ImportTry) -> bool:
         about = [finding for finding in errors if finding.file == one.file]
         return any(
             one.member in finding.members or (one.about and one.about in finding.cause) for finding in about
