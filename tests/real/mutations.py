@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from real import mutations_archive, mutations_code, mutations_installers, mutations_metadata, mutations_sets
 from real import (
     mutations_archive,
     mutations_code,
+    mutations_installers,
     mutations_metadata,
     mutations_python,
     mutations_sets,

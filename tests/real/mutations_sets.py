@@ -101,6 +101,11 @@ def selector_does_not_build(bench: Workbench) -> None:
     bench.overwrite("rocm", lambda sdist: rewritten(sdist, "rocm_build_backend.py", lambda data: b"1 / 0\n"))
 
 
+@breaks("set-import", SMALL, "rocm-sdk-core", "a module at top level stops at a name that nothing defines")
+def module_that_stops(wheel: WheelEdit) -> None:
+    wheel.put("rocm_sdk_version.py", "print(rocm_version)\n")
+
+
 @breaks_set("set-candidates", SMALL, "an installer looked at two files before it found one that fits")
 def two_candidates(bench: Workbench) -> None:
     bench.request["install"] = False

@@ -195,14 +195,14 @@ class Facts:
     """One distribution file; `size` in bytes.
 
     `project` and `version` come from the file name (normalised; empty when it is no valid name), `tags` and
-    `build` (number, letters) from the name, `wheel_tags` and `wheel_fields` (by key in lower case; None where
-    there are none to judge) from WHEEL. `unreadable` says why nothing could be gathered, `bomb` why its
-    members were not inflated, `structure` why the strict reader refuses the wheel, `layout` what readers of the
-    archive would disagree about. `damaged` are members that cannot be inflated to what the directory says,
-    `record` what RECORD and the members disagree about. `texts` are the sources that rules read, by member, of
-    an sdist without its folder. `sbom` and `licences` are members below the dist-info directory.
-    `python` was judged by Python 3.`judged_by`; `unmerged` are texts with the marks of a merge, by the line;
-    `shebangs` the first lines of scripts.
+    `build` (number, letters) from the name, `wheel_tags` and `wheel_fields` (by key in lower case; None
+    where there are none to judge) from WHEEL. `unreadable` says why nothing could be gathered, `bomb` why
+    its members were not inflated, `structure` why the strict reader refuses the wheel, `layout` what
+    readers of the archive would disagree about. `damaged` are members that cannot be inflated to what the
+    directory says, `record` what RECORD and the members disagree about. `texts` are the sources that rules
+    read, by member, of an sdist without its folder. `sbom` and `licences` are members below the dist-info
+    directory. `python` was judged by Python 3.`judged_by`; `unmerged` are texts with the marks of a merge,
+    by the line; `shebangs` the first lines of scripts.
     """
 
     path: Path
@@ -253,12 +253,29 @@ class Facts:
 
 
 @dataclass(frozen=True)
+class ImportTry:
+    """What came of importing one module of a set after it was installed.
+
+    `fault` is what is wrong with `file`, in its `member`, and `about` the symbol, library or module at issue.
+    `left` says why nothing is known. Neither: it was imported.
+    """
+
+    module: str
+    file: str
+    fault: str = ""
+    member: str = ""
+    about: str = ""
+    left: str = ""
+
+
+@dataclass(frozen=True)
 class Installation:
     """One installer on one Python and platform.
 
     `problems` say what went wrong, none where everything was installed. `asked` are the distributions whose
     metadata or content the installer fetched, by project. `not_tried` says why it was not done at all.
-    `stand_ins` are empty wheels, made up for packages that the set needs from elsewhere.
+    `stand_ins` are empty wheels, made up for packages that the set needs from elsewhere. `version` is the
+    installer's, `projects` those of the set that were installed, `imports` what they offer at top level.
     """
 
     installer: str
@@ -268,5 +285,6 @@ class Installation:
     not_tried: str | None = None
     next_step: str = ""
     stand_ins: tuple[str, ...] = ()
+    version: str = ""
     projects: tuple[str, ...] = ()
-    seconds: float = 0.0
+    imports: tuple[ImportTry, ...] = ()

@@ -35,7 +35,7 @@ class InstallPlan:
     `requirements` are given to the installer as they are: names and extras, as a user gives them; that each
     has one version is the set's business. `files` are what its index holds besides the stand-ins. `expected`
     maps projects to the versions of which one must be there afterwards. `size` is in bytes,
-    unpacked. `obstacle` says why it needs no trying: other rules report it.
+    unpacked. `obstacle` says why it needs no trying: other rules report it. `facts` are of what is installed.
     """
 
     environment: PythonPlatform
@@ -45,6 +45,7 @@ class InstallPlan:
     expected: Mapping[str, tuple[str, ...]]
     size: int
     obstacle: str | None = None
+    facts: tuple[Facts, ...] = ()
 
 
 def plan_install(context: Context, environment: PythonPlatform) -> InstallPlan:
@@ -64,6 +65,7 @@ def plan_install(context: Context, environment: PythonPlatform) -> InstallPlan:
         },
         size=sum(member.size for facts in chosen for member in facts.members),
         obstacle=_obstacle(context, files, needs),
+        facts=tuple(chosen),
     )
 
 
