@@ -1,0 +1,1 @@
+"""Ways to break a set, thought up without sight of any check."""
