@@ -117,10 +117,10 @@ def read_symbols(elf: Elf) -> Symbols | None:
     size = elf.dynamic_value(fmt.DT_STRSZ) or 0
     if size > _MOST_STRINGS:
         raise _invalid(elf, f"a dynamic string table of {size} bytes is larger than that of any real file")
-    return _Reader(elf, table, elf.offset_of(strings), size).read(count)
+    return _SymbolTable(elf, table, elf.offset_of(strings), size).read(count)
 
 
-class _Reader:
+class _SymbolTable:
     """Goes through the names in the order in which they lie in the string table, a piece at a time."""
 
     def __init__(self, elf: Elf, table: int, strings: int, size: int) -> None:

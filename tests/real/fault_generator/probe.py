@@ -47,7 +47,7 @@ def main(result):
     for name in names:
         if MODULE.fullmatch(name) and "/llvm/" not in name and "libexec" not in name:
             dotted = re.sub(r"(\.py|\.cpython-[\w-]+\.so)$", "", name).replace("/", ".")
-            modules.append(dotted[: -len(".__init__")] if dotted.endswith(".__init__") else dotted)
+            modules.append(dotted.removesuffix(".__init__"))
     seen = {
         "started": STARTED,
         "path": PATH,
