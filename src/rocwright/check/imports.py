@@ -16,6 +16,7 @@ from pathlib import Path, PurePosixPath
 
 import msgspec
 
+from rocwright.check.context import parsed_requirements, required_name
 from rocwright.check.facts import Facts, ImportTry
 from rocwright.check.installers import Surroundings
 from rocwright.errors import CommandFailed
@@ -59,10 +60,15 @@ class Raised(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class OfferedModule:
-    """A module that a file of the set puts at top level."""
+    """A module that a file of the set puts at top level.
+
+    An extension without a package around it (apex's `amp_C`) loads nothing before itself: who uses it imports
+    what its wheel requires, the modules `before` it.
+    """
 
     module: str
     file: str
+    before: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -77,14 +83,24 @@ class Holdings:
 
 def offers(files: Sequence[Facts]) -> tuple[OfferedModule, ...]:
     """The modules at top level, each once; private ones are imported by others, or by nobody."""
-    found = {
-        match["name"]: OfferedModule(match["name"], facts.name)
-        for facts in files
-        if facts.kind == "wheel"
-        for member in facts.members
-        if (match := _MODULE.fullmatch(place_of(member.name))) and not match["name"].startswith("_")
-    }
+    of = {facts.project: _at_top(facts) for facts in files if facts.kind == "wheel"}
+    found = {}
+    for facts in files:
+        required = [of.get(required_name(each), {}) for each in parsed_requirements(facts)]
+        before = tuple(sorted({name for modules in required for name, alone in modules.items() if not alone}))
+        for name, alone in of.get(facts.project, {}).items():
+            found[name] = OfferedModule(name, facts.name, before if alone else ())
     return tuple(found[name] for name in sorted(found))
+
+
+def _at_top(facts: Facts) -> dict[str, bool]:
+    """The public modules that a wheel puts at top level, and whether each is an extension by itself."""
+    matches = [_MODULE.fullmatch(place_of(member.name)) for member in facts.members]
+    return {
+        match["name"]: match[0].endswith(".so") and "/" not in match[0]
+        for match in matches
+        if match and not match["name"].startswith("_")
+    }
 
 
 def holdings(files: Sequence[Facts]) -> Holdings:
@@ -147,7 +163,8 @@ def _run(
 ) -> tuple[Raised, ...] | CommandFailed:
     result = around.home / f"import-{offer.module}.json"
     crash = Path(f"{result}.crash")
-    argv = [str(environment.python), "-I", "-B", str(_PROBE), offer.module, str(result)]
+    modules = ",".join((*offer.before, offer.module))
+    argv = [str(environment.python), "-I", "-B", str(_PROBE), modules, str(result)]
     try:
         process.run(
             [*argv, *stand_ins],

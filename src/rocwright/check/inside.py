@@ -1,13 +1,14 @@
 """Import one module in the environment that runs this file, and write as JSON what came of it.
 
-Arguments: the module, the file to write, names of modules to stand in for. It runs in the interpreter of a
-set, so it uses the standard library alone (Python 3.8 and newer). The file holds the exception and those that
-led to it, none where the module was imported; without the file the interpreter did not live to write it, and
-beside it, in `….crash`, is where it ended.
+Arguments: the module (before it, with commas, what is imported first), the file to write, names of modules
+to stand in for. It runs in the interpreter of a set, so it uses the standard library alone (Python 3.8 and
+newer). The file holds the exception and those that led to it, none where the module was imported; without
+the file the interpreter did not live to write it, and beside it, in `….crash`, is where it ended.
 """
 
 from __future__ import annotations
 
+import contextlib
 import faulthandler
 import importlib
 import importlib.abc
@@ -111,13 +112,18 @@ def _is_shared(package: str) -> bool:
     return "extend_path" in text or "declare_namespace" in text
 
 
-def main(module: str, result: str, stand_ins: Sequence[str]) -> None:
-    """Import `module`, and write `result`."""
+def main(modules: str, result: str, stand_ins: Sequence[str]) -> None:
+    """Import the last of `modules`, with those before it, and write `result`."""
     crash = open(result + ".crash", "w")  # noqa: PTH123, SIM115 open for as long as there is somebody to crash
     faulthandler.enable(crash)
     sys.addaudithook(_unconnected)
     sys.meta_path.append(_Finder(stand_ins))
     told: list[dict[str, object]] = []
+    *before, module = modules.split(",")
+    for name in before:
+        # What is wrong with it is told where it is imported by itself.
+        with contextlib.suppress(BaseException):
+            importlib.import_module(name)
     try:
         importlib.import_module(module)
     except BaseException as error:

@@ -171,3 +171,25 @@ def test_what_a_gpu_or_another_package_is_needed_for_is_no_error(tmp_path: Path)
         name: ((), f"not proved that {name} can be imported with {WHERE}: {cause}")
         for name, (_, cause) in UNKNOWN.items()
     }
+
+
+@needs("gcc")
+def test_an_extension_without_a_package_is_imported_beside_what_its_wheel_requires(tmp_path: Path) -> None:
+    """As apex's `amp_C`: nobody imports it before torch, which loads the libraries that it needs."""
+    compiled(tmp_path, "libbase.so", "void help(void) {}\n", "-Wl,-soname,libbase.so")
+    source = (
+        "void help(void); extern void *PyModule_Create2(void *, int);\n"
+        'static struct { long base[5]; const char *name; long rest[8]; } made = {{1}, "alone"};\n'
+        "void *PyInit_alone(void) { help(); return PyModule_Create2(&made, 1013); }\n"
+    )
+    alone = compiled(tmp_path, "alone.so", source, f"-L{tmp_path}", "-lbase")
+    folder = tmp_path / "dist"
+    base = {
+        "base/__init__.py": "import ctypes, os\nctypes.CDLL(os.path.dirname(__file__) + '/libbase.so', 256)\n",
+        "base/libbase.so": (tmp_path / "libbase.so").read_bytes(),
+    }
+    write_wheel(folder, "base", "1", base, tag=ANY)
+    write_wheel(folder, "alone", "1", {f"alone{EXTENSION[4:]}": alone}, tag=ANY, requires=["base==1"])
+    report = check_set(CheckRequest((folder,), closed=True, contract=CONTRACT), install=True)
+    assert report.findings == ()
+    assert report.proved[0].imported == ("alone", "base")
