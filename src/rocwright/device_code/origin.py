@@ -102,11 +102,10 @@ def united(origins: Iterable[Origin]) -> Origin:
 
 
 def limited(origin: Origin, words: Iterable[str]) -> Origin:
-    """The origin of a host that was merged with the parts of these base targets alone."""
+    """The origin of a host that was merged with the parts or device packages of these base targets alone."""
     wanted = set(words)
-    return msgspec.structs.replace(
-        origin, targets=tuple(target for target in origin.targets if part_of(target) in wanted)
-    )
+    its = (target for target in origin.targets if wanted & {part_of(target), owner_of(target)})
+    return msgspec.structs.replace(origin, targets=tuple(its))
 
 
 def part_of(target: str) -> str:
