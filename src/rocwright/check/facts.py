@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Literal
 
 from rocwright.device_code.kpack import Marker
+from rocwright.device_code.origin import SplitOrigin
 
 
 @dataclass(frozen=True)
@@ -138,6 +139,15 @@ class KpackFacts:
 
 
 @dataclass(frozen=True)
+class OriginFacts:
+    """What a file beside archives says of the split that a wheel is of; `problem` when it says nothing."""
+
+    member: str
+    origin: SplitOrigin | None = None
+    problem: str | None = None
+
+
+@dataclass(frozen=True)
 class Facts:
     """One distribution file; `size` in bytes.
 
@@ -170,6 +180,7 @@ class Facts:
     pe: tuple[PeFacts, ...] = ()
     code: tuple[CodeFile, ...] = ()
     archives: tuple[KpackFacts, ...] = ()
+    origins: tuple[OriginFacts, ...] = ()
 
     @property
     def name(self) -> str:

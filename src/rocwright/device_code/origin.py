@@ -1,8 +1,8 @@
-"""What lies beside archives: the build that a split's parts are of, and the targets that it was split into.
+"""What lies beside archives: the build that a split's parts are of, and the targets that there are.
 
-The host's part has `.kpack/GROUP.json`, each other part `.kpack/GROUP_WORD.json` with the same build. A marker
-cannot say it: host files are equal whichever targets were built. Databases and other files of a part have no
-marker at all. AMD's runtime looks for archives only, and never opens these.
+The host's part has `.kpack/GROUP.json`, each other part `.kpack/GROUP_WORD.json` with the same build. No marker
+can say it: host files are equal whichever targets were built, and databases of a part have none. AMD's runtime
+looks for archives only, and never opens these.
 """
 
 from __future__ import annotations
@@ -22,10 +22,11 @@ from rocwright.model.gpu import is_target, parse_target
 ORIGIN_SCHEMA = "rocwright.kpack-origin/1"
 ENDING = ".json"
 LARGEST_ORIGIN = 1 << 20
+_SCHEMA_BYTES = b"rocwright.kpack-origin"
 _AGAIN = "split again from the original"
 
 
-class Origin(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class SplitOrigin(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a part of a split says of itself.
 
     `group` begins the names of its archives, `build` is the identity of all host files together, `part` the
@@ -57,17 +58,19 @@ def joint_build(builds: Mapping[str, str]) -> str:
     return digest.hexdigest()[: len(NO_BUILD)] if builds else ""
 
 
-def pack_origin(origin: Origin) -> bytes:
+def pack_origin(origin: SplitOrigin) -> bytes:
     """Its text: the same for the same value."""
     return msgspec.json.encode(origin) + b"\n"
 
 
-def parse_origin(data: bytes, name: str) -> Origin:
+def parse_origin(data: bytes, name: str) -> SplitOrigin:
     """What such a file says; raises `InvalidArchive` naming the file where it says nothing of the kind."""
     try:
-        origin = msgspec.json.decode(data, type=Origin)
+        origin = msgspec.json.decode(data, type=SplitOrigin)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise InvalidArchive(f"{name} does not say what it was split from: {error}", next_step=_AGAIN) from None
+        raise InvalidArchive(
+            f"{name} does not say what it was split from: {error}", next_step=_AGAIN
+        ) from None
     if origin.schema != ORIGIN_SCHEMA:
         raise InvalidArchive(f"{name} is of another version, {origin.schema[:80]!r}", next_step=_AGAIN)
     odd = [text for text in origin.targets if not is_target(text)]
@@ -78,7 +81,12 @@ def parse_origin(data: bytes, name: str) -> Origin:
     return origin
 
 
-def origin_at(path: Path) -> Origin | None:
+def speaks_of_origin(data: bytes) -> bool:
+    """Whether a file that is called so was written by a split; other tools may have files there, too."""
+    return _SCHEMA_BYTES in data
+
+
+def origin_at(path: Path) -> SplitOrigin | None:
     """What a file on disk says of itself; None where it says nothing of the kind."""
     try:
         if path.stat().st_size <= LARGEST_ORIGIN:
@@ -94,14 +102,14 @@ def is_origin(path: str) -> bool:
     return name.endswith(ENDING) and posixpath.basename(folder) == DIRECTORY
 
 
-def united(origins: Iterable[Origin]) -> Origin:
+def united(origins: Iterable[SplitOrigin]) -> SplitOrigin:
     """The origin of one host that was split for several sets of targets; all have the same build."""
     first, *others = origins
     targets = sorted({*first.targets, *(target for one in others for target in one.targets)})
     return msgspec.structs.replace(first, targets=tuple(targets))
 
 
-def limited(origin: Origin, words: Iterable[str]) -> Origin:
+def limited(origin: SplitOrigin, words: Iterable[str]) -> SplitOrigin:
     """The origin of a host that was merged with the parts or device packages of these base targets alone."""
     wanted = set(words)
     its = (target for target in origin.targets if wanted & {part_of(target), owner_of(target)})

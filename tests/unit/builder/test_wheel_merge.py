@@ -119,21 +119,35 @@ def test_each_family_gets_one_wheel(merged: Path, dist: Path, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
-    ("family", "archives", "further"),
+    ("family", "parts", "archives", "further"),
     [
-        ("gfx94X-dcgpu", ["gfx942"], ["torch/lib/rocblas/library/Kernels_gfx942.hsaco"]),
-        ("gfx90a-dcgpu", ["gfx90a:xnack+", "gfx90a:xnack-"], []),
-        ("gfx1100", ["gfx1100"], ["torch/lib/aotriton.images/amd-gfx11xx/flash/x.aks2"]),
+        ("gfx94X-dcgpu", ["gfx942"], ["gfx942"], ["torch/lib/rocblas/library/Kernels_gfx942.hsaco"]),
+        ("gfx90a-dcgpu", ["gfx90a"], ["gfx90a:xnack+", "gfx90a:xnack-"], []),
+        (
+            "gfx1100",
+            ["gfx1100", "gfx11"],
+            ["gfx1100"],
+            ["torch/lib/aotriton.images/amd-gfx11xx/flash/x.aks2"],
+        ),
     ],
 )
 def test_it_holds_the_host_and_exactly_the_familys_device_code(
-    family: str, archives: list[str], further: list[str], merged: Path, fat: Path, dist: Path
+    family: str,
+    parts: list[str],
+    archives: list[str],
+    further: list[str],
+    merged: Path,
+    fat: Path,
+    dist: Path,
 ) -> None:
     found = content(merged / family / HOST)
     host = content(dist / HOST)
     added = [f"torch/.kpack/mini_torch_{target}.kpack" for target in archives] + further
+    added += [f"torch/.kpack/mini_torch_{part}.json" for part in parts]
     assert found.files.keys() == host.files.keys() | set(added)
-    changed = {f"{STEM}.dist-info/METADATA", f"{STEM}.dist-info/RECORD"}
+    said = "torch/.kpack/mini_torch.json"
+    assert json.loads(found.files[said])["targets"] == archives
+    changed = {f"{STEM}.dist-info/METADATA", f"{STEM}.dist-info/RECORD", said}
     assert {name: found.files[name] for name in host.files.keys() - changed} == {
         name: host.files[name] for name in host.files.keys() - changed
     }

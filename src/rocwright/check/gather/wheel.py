@@ -19,6 +19,7 @@ from rocwright.check.gather.dist_info import (
     is_text,
     licences,
     line_values,
+    origins,
     read_headers,
     sboms,
     wanted,
@@ -137,6 +138,7 @@ def finish(wheel: Opened, gathered: Gathered) -> Facts:
         elf=tuple(one.elf for one in found if one.elf is not None),
         pe=tuple(one.pe for one in found if one.pe is not None),
         code=tuple(one.code for one in found if one.code is not None),
+        origins=origins(texts),
         archives=tuple(one.archive for one in found if one.archive is not None),
     )
 

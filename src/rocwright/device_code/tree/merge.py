@@ -9,7 +9,7 @@ from pathlib import Path
 from rocwright.binary.elf import is_elf, read_elf
 from rocwright.device_code import fatbin
 from rocwright.device_code.origin import (
-    Origin,
+    SplitOrigin,
     is_origin,
     limited,
     origin_at,
@@ -213,19 +213,24 @@ def _same_bytes(mine: Node, theirs: Node) -> bool:
 def _same_origin(mine: Node, theirs: Node) -> bool:
     """Whether hosts of one build say that they were split into other targets."""
     one, other = _origin(mine), _origin(theirs)
-    return one is not None and other is not None and not one.part and united((one, other)) == united((other, one))
+    return (
+        one is not None
+        and other is not None
+        and not one.part
+        and united((one, other)) == united((other, one))
+    )
 
 
-def _origin(node: Node) -> Origin | None:
+def _origin(node: Node) -> SplitOrigin | None:
     """What a file beside archives says; None for any other, and for one that says nothing."""
     plain = is_origin(node.path) and not node.is_link and not node.is_directory
     return origin_at(node.source) if plain else None
 
 
-def _hosts(words: Mapping[str, Sequence[Path]]) -> dict[str, Origin]:
+def _hosts(words: Mapping[str, Sequence[Path]]) -> dict[str, SplitOrigin]:
     """Path of each file in the generic part that names targets → what all sources say together."""
-    found: dict[str, list[Origin]] = {}
-    parts: list[Origin] = []
+    found: dict[str, list[SplitOrigin]] = {}
+    parts: list[SplitOrigin] = []
     for root in (root for roots in words.values() for root in roots):
         for node in read_tree(root):
             origin = _origin(node)
@@ -236,12 +241,12 @@ def _hosts(words: Mapping[str, Sequence[Path]]) -> dict[str, Origin]:
     return {path: united((*hosts, *_parts_of_host(hosts[0], parts))) for path, hosts in found.items()}
 
 
-def _parts_of_host(host: Origin, parts: Iterable[Origin]) -> Iterator[Origin]:
-    """The parts of a host, whose sources may lack the generic one; a stranger's is left for `verify` to tell."""
+def _parts_of_host(host: SplitOrigin, parts: Iterable[SplitOrigin]) -> Iterator[SplitOrigin]:
+    """The parts of a host, whose sources may lack the generic one; `verify` tells strangers."""
     return (part for part in parts if (part.group, part.build) == (host.group, host.build))
 
 
-def _copy(writer: TreeWriter, node: Node, origins: Mapping[str, Origin]) -> None:
+def _copy(writer: TreeWriter, node: Node, origins: Mapping[str, SplitOrigin]) -> None:
     if node.path in origins:
         writer.write(node, [pack_origin(origins[node.path])])
     else:
@@ -259,7 +264,7 @@ def _is_fat(node: Node) -> bool:
 # Writing.
 
 
-_Hosts = Mapping[str, Mapping[str, Origin]]
+_Hosts = Mapping[str, Mapping[str, SplitOrigin]]
 """Lead → what its generic part says, by path."""
 
 
@@ -303,7 +308,7 @@ def _by_family(
 
 
 def _overlay(
-    writer: TreeWriter, roots: Sequence[Path], origins: Mapping[str, Origin], *, with_manifest: bool
+    writer: TreeWriter, roots: Sequence[Path], origins: Mapping[str, SplitOrigin], *, with_manifest: bool
 ) -> None:
     for root in roots:
         for node in read_tree(root):

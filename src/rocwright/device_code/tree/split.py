@@ -17,7 +17,7 @@ from rocwright.binary.elf import SUPPORTED
 from rocwright.binary.view import mapped
 from rocwright.device_code.archives import DEFAULT_LEVEL, Stored, store
 from rocwright.device_code.kpack import DIRECTORY, PLACEHOLDER, SUFFIX, Marker
-from rocwright.device_code.origin import Origin, joint_build, pack_origin
+from rocwright.device_code.origin import SplitOrigin, joint_build, pack_origin
 from rocwright.device_code.split import Kept, LibraryPlan, plan_library
 from rocwright.device_code.tree.names import GENERIC, MANIFEST, printable, served
 from rocwright.device_code.tree.place import (
@@ -290,7 +290,7 @@ class _Work:
         """Say in each part which build it is of; a tree without a library that was split has none."""
         if not self.builds:
             return
-        own = Origin(self.group.name, joint_build(self.builds), targets=targets)
+        own = SplitOrigin(self.group.name, joint_build(self.builds), targets=targets)
         homes = dict(self.databases)
         for target, home in self.homes.items():
             base = parse_target(target).base

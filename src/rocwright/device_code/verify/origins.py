@@ -9,7 +9,15 @@ import posixpath
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from rocwright.device_code.origin import LARGEST_ORIGIN, Origin, is_origin, owner_of, parse_origin, part_of
+from rocwright.device_code.origin import (
+    LARGEST_ORIGIN,
+    SplitOrigin,
+    is_origin,
+    owner_of,
+    parse_origin,
+    part_of,
+    speaks_of_origin,
+)
 from rocwright.device_code.source import Source
 from rocwright.device_code.verify.archive import Shelf
 from rocwright.device_code.verify.report import FindingLog
@@ -23,7 +31,7 @@ class Said:
     """A file beside archives and what it says."""
 
     source: Source
-    origin: Origin
+    origin: SplitOrigin
 
     @property
     def key(self) -> tuple[str, str]:
@@ -59,11 +67,9 @@ def _said(sources: Iterable[Source], log: FindingLog) -> Iterator[Said]:
         if not is_origin(source.installed) or source.link is not None:
             continue
         try:
-            if source.size > LARGEST_ORIGIN:
-                log.add("kpack-readable", source.name, f"it has {source.size} bytes, more than any such file")
-                continue
-            data = source.open().read_at(0, source.size)
-            yield Said(source, parse_origin(data, posixpath.basename(source.installed)))
+            data = source.open().read_at(0, min(source.size, LARGEST_ORIGIN))
+            if speaks_of_origin(data):
+                yield Said(source, parse_origin(data, posixpath.basename(source.installed)))
         except InvalidInput as error:
             log.add("kpack-readable", source.name, error.what)
 
@@ -104,4 +110,6 @@ def _archives(
         log.add(rule, host.source.name, f"it was split into {target}, and no archive for that is here")
     absent = sorted((wanted or frozenset()) - set(base_targets(host.origin.targets)))
     for target in absent:
-        log.add("kpack-target", host.source.name, f"it was not split into {target}, which is meant to be here")
+        log.add(
+            "kpack-target", host.source.name, f"it was not split into {target}, which is meant to be here"
+        )

@@ -10,7 +10,6 @@ from rocwright.device_code.source import MemberReader, open_path
 from rocwright.device_code.wheel.sets import VerifiedWheel, origins_in
 from rocwright.errors import InvalidInput
 
-
 _SPLIT = "give host and device wheels of one split: versions do not tell builds apart"
 
 

@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from rocwright.device_code.origin import Origin, limited, pack_origin
+from rocwright.device_code.origin import SplitOrigin, limited, pack_origin
 from rocwright.device_code.wheel.builds import require_same_build
 from rocwright.device_code.wheel.device_wheel import (
     DevicePackage,
@@ -224,7 +224,7 @@ def _members(
     host: VerifiedWheel,
     metadata: bytes,
     devices: Sequence[VerifiedWheel],
-    origins: Mapping[str, Origin],
+    origins: Mapping[str, SplitOrigin],
 ) -> list[Member | Taken]:
     """The host's files, those of device wheels before its `.dist-info`; theirs says nothing new.
 

@@ -20,7 +20,7 @@ from rocwright.binary.elf import read_elf
 from rocwright.binary.view import spooled
 from rocwright.data import load_table
 from rocwright.device_code.fatbin import fat_section
-from rocwright.device_code.origin import LARGEST_ORIGIN, Origin, is_origin, parse_origin, united
+from rocwright.device_code.origin import LARGEST_ORIGIN, SplitOrigin, is_origin, parse_origin, united
 from rocwright.device_code.tree.names import packages_of
 from rocwright.device_code.wheel.device_wheel import (
     DevicePackage,
@@ -29,7 +29,14 @@ from rocwright.device_code.wheel.device_wheel import (
     union,
     without_offers,
 )
-from rocwright.errors import InvalidArchive, InvalidElf, InvalidInput, InvalidWheel, RocwrightError, UsageError
+from rocwright.errors import (
+    InvalidArchive,
+    InvalidElf,
+    InvalidInput,
+    InvalidWheel,
+    RocwrightError,
+    UsageError,
+)
 from rocwright.model.device_files import DeviceFiles, classify, known_targets
 from rocwright.model.gpu import Families, base_targets, expand
 from rocwright.system.parallel import in_order
@@ -261,9 +268,9 @@ def _differences(first: VerifiedWheel, other: VerifiedWheel, work: Path) -> Iter
             yield f"{name}: differs in more than the device wheels offered"
 
 
-def host_origins(hosts: Iterable[VerifiedWheel]) -> dict[str, Origin]:
+def host_origins(hosts: Iterable[VerifiedWheel]) -> dict[str, SplitOrigin]:
     """Member of each host that names targets → what all of them say together."""
-    found: dict[str, list[Origin]] = {}
+    found: dict[str, list[SplitOrigin]] = {}
     for host in hosts:
         for name, origin in origins_in(host):
             if not origin.part:
@@ -271,7 +278,7 @@ def host_origins(hosts: Iterable[VerifiedWheel]) -> dict[str, Origin]:
     return {name: united(said) for name, said in found.items()}
 
 
-def origins_in(one: VerifiedWheel) -> Iterator[tuple[str, Origin]]:
+def origins_in(one: VerifiedWheel) -> Iterator[tuple[str, SplitOrigin]]:
     """The members of a wheel that say what it was split from; those that say nothing are left out."""
     for member in one.wheel.members:
         if is_origin(member.name) and member.size <= LARGEST_ORIGIN:

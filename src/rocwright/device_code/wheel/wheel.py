@@ -14,7 +14,7 @@ import msgspec
 from rocwright.binary.view import Mapped
 from rocwright.device_code.archives import DEFAULT_LEVEL, store
 from rocwright.device_code.kpack import DIRECTORY, PLACEHOLDER, SUFFIX, Marker
-from rocwright.device_code.origin import Origin, joint_build, owner_of, pack_origin
+from rocwright.device_code.origin import SplitOrigin, joint_build, owner_of, pack_origin
 from rocwright.device_code.split import Kept, LibraryPlan, plan_library
 from rocwright.device_code.wheel.device_wheel import (
     DevicePackage,
@@ -201,7 +201,7 @@ class _Split:
         archives = {target: self._archive(target) for package in packages for target in package.archives}
         build = joint_build({plan.kernel: plan.build for plan in plans.values()})
         # A wheel with databases alone has no library whose build they could be of.
-        origin = Origin(self.group, build, targets=tuple(sorted(archives))) if build else None
+        origin = SplitOrigin(self.group, build, targets=tuple(sorted(archives))) if build else None
         parts = {package.name: self._part(origin, package) for package in packages} if origin else {}
         files = [self._beside(one.name) for one in (*parts.values(), *([origin] if origin else ()))]
         self._require_free([*archives.values(), *files])
@@ -233,11 +233,11 @@ class _Split:
         return f"{self.root}/{DIRECTORY}/{name}" if self.root else f"{DIRECTORY}/{name}"
 
     @staticmethod
-    def _part(origin: Origin, package: DevicePackage) -> Origin:
+    def _part(origin: SplitOrigin, package: DevicePackage) -> SplitOrigin:
         its = tuple(target for target in origin.targets if owner_of(target) == package.target)
         return msgspec.structs.replace(origin, part=package.target, targets=its)
 
-    def _said(self, origin: Origin | None) -> Iterator[Member]:
+    def _said(self, origin: SplitOrigin | None) -> Iterator[Member]:
         """The file that says what a wheel was split from."""
         if origin is not None:
             yield Member(self._beside(origin.name), BytesSource(pack_origin(origin)))
