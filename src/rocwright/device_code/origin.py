@@ -1,8 +1,8 @@
 """What lies beside archives: the build that a split's parts are of, and the targets that there are.
 
-The host's part has `.kpack/GROUP.json`, each other part `.kpack/GROUP_WORD.json` with the same build. No marker
-can say it: host files are equal whichever targets were built, and databases of a part have none. AMD's runtime
-looks for archives only, and never opens these.
+The host's part has `.kpack/GROUP.json`, each other part `.kpack/GROUP_WORD.json` with the same build. No
+marker can say it: host files are equal whichever targets were built, and databases of a part have none.
+AMD's runtime looks for archives only, and never opens these.
 """
 
 from __future__ import annotations
