@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from real.mutations_base import KPACK, LEGACY, SMALL, WINDOWS, Workbench, breaks, breaks_set
 from real.wheel_edit import WheelEdit, rewritten
 from rocwright.check.facts import Installation
@@ -71,6 +73,18 @@ def host_of_another_build(bench: Workbench) -> None:
         wheel.put(name, data[:at] + b"0" * 32 + data[at + 32 :])
 
 
+@breaks("set-origin", KPACK, "amd-torch-device-gfx906", "a device package says that it is of another build")
+def part_of_another_build(wheel: WheelEdit) -> None:
+    name = "torch/.kpack/torch_gfx906.json"
+    said = json.loads(wheel.read(name))
+    wheel.put(name, json.dumps({**said, "build": "0" * 32}))
+
+
+@breaks("set-origin", KPACK, "amd-torch-device-gfx906", "the archive of a device package got lost")
+def archive_lost(wheel: WheelEdit) -> None:
+    wheel.remove("torch/.kpack/torch_gfx906.kpack")
+
+
 @breaks_set("set-device", KPACK, "a split torch has no device package for a GPU that was asked for")
 def device_package_left_out(bench: Workbench) -> None:
     bench.drop("amd-torch-device-gfx906")
@@ -84,6 +98,7 @@ def device_without_extra(bench: Workbench) -> None:
     version = "3.5.0+rocm5.2.3"
     wheel = bench.retitled("amd-torch-device-gfx906", "amd-triton-device-gfx906", version=version)
     wheel.substitute(METADATA, "Requires-Dist: torch==2.9.0+rocm5.2.3", f"Requires-Dist: triton=={version}")
+    wheel.remove("torch/.kpack/torch_gfx906.json")
     wheel.rename_below("torch/.kpack/torch_", "triton/.kpack/triton_")
     bench.add("amd-triton-device-gfx906", wheel)
 

@@ -13,6 +13,7 @@ from typing import Literal
 
 from rocwright.binary.symbols import Symbols
 from rocwright.device_code.kpack import Marker
+from rocwright.device_code.origin import SplitOrigin
 
 
 @dataclass(frozen=True)
@@ -191,6 +192,15 @@ class PythonFacts:
 
 
 @dataclass(frozen=True)
+class OriginFacts:
+    """What a file beside archives says of the split that a wheel is of; `problem` when it says nothing."""
+
+    member: str
+    origin: SplitOrigin | None = None
+    problem: str | None = None
+
+
+@dataclass(frozen=True)
 class Facts:
     """One distribution file; `size` in bytes.
 
@@ -234,6 +244,7 @@ class Facts:
     judged_by: int = 0
     unmerged: Mapping[str, int] = field(default_factory=dict)
     shebangs: Mapping[str, str] = field(default_factory=dict)
+    origins: tuple[OriginFacts, ...] = ()
 
     @property
     def name(self) -> str:

@@ -5,12 +5,15 @@ Also which members' text rules read, and how much of it is kept.
 
 from __future__ import annotations
 
+import posixpath
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from packaging.metadata import parse_email
 
-from rocwright.check.facts import Headers
+from rocwright.check.facts import Headers, OriginFacts
+from rocwright.device_code.origin import LARGEST_ORIGIN, is_origin, parse_origin, speaks_of_origin
+from rocwright.errors import InvalidArchive
 from rocwright.wheel.read import place_of
 
 # Sources that rules read; far above any real source, as is that of RECORD.
@@ -71,7 +74,21 @@ def wanted(name: str) -> int:
     inside = dist_info_of(name)
     if inside is not None and inside[1] == "RECORD":
         return LARGEST_RECORD
+    if is_origin(name):
+        return LARGEST_ORIGIN
     return LARGEST_TEXT if is_text(name) or (inside is not None and inside[1] in _PARTS) else -1
+
+
+def origins(texts: Mapping[str, bytes]) -> tuple[OriginFacts, ...]:
+    """What the files beside archives say of the split that they are of; other tools' are passed over."""
+    found = []
+    for name, data in texts.items():
+        if is_origin(name) and speaks_of_origin(data):
+            try:
+                found.append(OriginFacts(name, parse_origin(data, posixpath.basename(name))))
+            except InvalidArchive as error:
+                found.append(OriginFacts(name, problem=error.what))
+    return tuple(found)
 
 
 def licences(names: Iterable[str]) -> tuple[str, ...]:
