@@ -219,7 +219,8 @@ def replaced_interpreter(wheel: WheelEdit) -> None:
 
 @breaks("script-names", LEGACY, "triton", "an entry point's script has the name of pip")
 def script_named_pip(wheel: WheelEdit) -> None:
-    wheel.put("{info}/entry_points.txt", "[console_scripts]\npip = triton:main\n")
+    wheel.put("triton/_main.py", "def main():\n    return 0\n")
+    wheel.put("{info}/entry_points.txt", "[console_scripts]\npip = triton._main:main\n")
 
 
 @breaks("name-clash", LEGACY, "triton", "a file has the name of a folder")

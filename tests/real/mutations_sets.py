@@ -18,7 +18,9 @@ def package_not_built(bench: Workbench) -> None:
 
 @breaks_set("set-one-version", LEGACY, "an older triton was left behind in the folder")
 def two_versions(bench: Workbench) -> None:
-    bench.add("triton older", bench.retitled("triton", "triton", version="3.4.0+rocm5.2.3"))
+    older = bench.retitled("triton", "triton", version="3.4.0+rocm5.2.3")
+    older.substitute("triton/_version.py", "3.5.0", "3.4.0")
+    bench.add("triton older", older)
 
 
 @breaks(
@@ -104,11 +106,6 @@ def device_without_extra(bench: Workbench) -> None:
 
 
 # -- installing
-
-
-@breaks("set-install", SMALL, "rocm-sdk-devel", "the wheel is of a format that no installer knows yet")
-def format_of_the_future(wheel: WheelEdit) -> None:
-    wheel.substitute("{info}/WHEEL", "Wheel-Version: 1.0", "Wheel-Version: 2.0")
 
 
 @breaks_set("set-install", SMALL, "the package that selects the others cannot be built")

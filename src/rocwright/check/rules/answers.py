@@ -181,7 +181,6 @@ RULES = (
         "requirement-vain",
         "A requirement on the family holds somewhere that the wheel is for.",
         _vain,
-        kinds=_BOTH,
         by_metadata=True,
     ),
 )
