@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from real import image_edit
 from real.mutations_base import KPACK, LEGACY, WINDOWS, Workbench, breaks, breaks_set
-from real.wheel_edit import WheelEdit, open_wheel
+from real.wheel_edit import FILE, WheelEdit, open_wheel
 
 TRITON = "triton/_C/libtriton.cpython-311-x86_64-linux-gnu.so"
 C10, TORCH_CPU, TORCH_HIP = (
@@ -121,16 +121,17 @@ def elf_read_only_dynamic(wheel: WheelEdit) -> None:
     wheel.put(C10, image_edit.read_only_dynamic(wheel.read(C10)))
 
 
-@breaks("elf-symbols", LEGACY, "torch", "a library was built against another version of the one beside it")
+@breaks("elf-symbols", LEGACY, "torch", "a library was built against another HIP than the set has")
 def elf_other_symbol(wheel: WheelEdit) -> None:
     data = wheel.read(TORCH_HIP)
-    wanted = next(name for name in image_edit.undefined(data) if b"c10" in name and data.count(name) == 1)
-    wheel.put(TORCH_HIP, data.replace(wanted, wanted[:-2] + b"Q\0"))
+    wanted = next(name for name in image_edit.undefined(data) if name.startswith(b"\0hip"))
+    # The loader's table of names stands before that of debuggers.
+    wheel.put(TORCH_HIP, data.replace(wanted, wanted[:-2] + b"Q\0", 1))
 
 
 @breaks("elf-program", LEGACY, "torch", "a program has the name of a library that others need")
 def elf_program(wheel: WheelEdit) -> None:
-    wheel.put(C10, image_edit.patched(wheel.read(C10), 16, b"\2\0"))
+    wheel.put(C10, image_edit.patched(wheel.read(C10), 16, b"\2\0"), mode=FILE | 0o755)
 
 
 @breaks("extension-init", LEGACY, "triton", "an extension module was copied to another name")

@@ -30,7 +30,9 @@ def strip_a_library(bench: Workbench, rng: Random) -> str | None:
         name = pick(rng, members(wheel, ending=LIBRARY))
         if name is None:
             return None
-        section = rng.choice([".dynamic", ".init_array", ".rela.dyn", ".hip_fatbin", ".data.rel.ro", ".comment"])
+        section = rng.choice(
+            [".dynamic", ".init_array", ".rela.dyn", ".hip_fatbin", ".data.rel.ro", ".comment"]
+        )
         try:
             wheel.run(name, "objcopy", "--remove-section", section)
         except (subprocess.CalledProcessError, AssertionError):
@@ -60,7 +62,11 @@ def _symbols(data: bytes, scratch: Path) -> set[bytes]:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(data)
     said = subprocess.run(["nm", "-D", str(path)], capture_output=True, text=True, check=False).stdout
-    return {b"\0" + line.split()[-1].partition("@")[0].encode() + b"\0" for line in said.splitlines() if line.split()}
+    return {
+        b"\0" + line.split()[-1].partition("@")[0].encode() + b"\0"
+        for line in said.splitlines()
+        if line.split()
+    }
 
 
 @operator
@@ -101,7 +107,11 @@ def misspell_an_import(bench: Workbench, rng: Random) -> str | None:
         if name is None:
             return None
         lines = wheel.read(name).decode().splitlines(keepends=True)
-        found = [i for i, line in enumerate(lines) if line.startswith(("from ", "import ")) and "__future__" not in line]
+        found = [
+            i
+            for i, line in enumerate(lines)
+            if line.startswith(("from ", "import ")) and "__future__" not in line
+        ]
         if not found:
             return None
         at = rng.choice(found)
@@ -134,7 +144,13 @@ def change_a_pin(bench: Workbench, rng: Random) -> str | None:
             return None
         at = rng.choice(found)
         name, _, version = lines[at].strip().partition("==")
-        other = rng.choice([f"{name}=={version}.post1", f"{name}<{version.partition('+')[0]}", f"{name}=={version}; python_version < '3'"])
+        other = rng.choice(
+            [
+                f"{name}=={version}.post1",
+                f"{name}<{version.partition('+')[0]}",
+                f"{name}=={version}; python_version < '3'",
+            ]
+        )
         lines[at] = other + "\n"
         wheel.put("{info}/METADATA", "".join(lines))
     return f"{project} says {other!r}"
@@ -143,7 +159,16 @@ def change_a_pin(bench: Workbench, rng: Random) -> str | None:
 @operator
 def shadow_a_module(bench: Workbench, rng: Random) -> str | None:
     project = any_wheel(bench, rng)
-    name = rng.choice(["json.py", "typing/__init__.py", "sitecustomize.py", "extra.pth", "pip/__init__.py", "usercustomize.py"])
+    name = rng.choice(
+        [
+            "json.py",
+            "typing/__init__.py",
+            "sitecustomize.py",
+            "extra.pth",
+            "pip/__init__.py",
+            "usercustomize.py",
+        ]
+    )
     text = "import os; os.environ['SEEN'] = '1'\n" if name.endswith(".pth") else "SEEN = 1\n"
     with bench.edit(project) as wheel:
         wheel.put(name, text)

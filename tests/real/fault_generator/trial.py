@@ -76,7 +76,9 @@ class Tree:
 _here: dict[str, Any] = {}
 
 
-def _begin(good: dict[str, Path], work: Path, trees: Sequence[tuple[str, Path]], targets: Sequence[str]) -> None:
+def _begin(
+    good: dict[str, Path], work: Path, trees: Sequence[tuple[str, Path]], targets: Sequence[str]
+) -> None:
     heavy = tuple(name for name, path in good.items() if path.stat().st_size > _LARGE)
     place = Path(tempfile.mkdtemp(dir=work))
     _here.update(
@@ -138,7 +140,9 @@ def table(rows: Sequence[dict[str, Any]], trees: Sequence[str]) -> str:
     for name in trees:
         head += [f"{name}: static", "with --install", "missed", "refused though silent"]
     lines = ["| " + " | ".join(head) + " |", "|" + " --- |" * len(head)]
-    groups = {name: [row for row in rows if name in row["operators"]] for row in rows for name in row["operators"]}
+    groups = {
+        name: [row for row in rows if name in row["operators"]] for row in rows for name in row["operators"]
+    }
     for name, some in [*sorted(groups.items()), ("all samples", list(rows))]:
         words = Counter(row["verdict"] for row in some)
         cells = [name, len(some), words["breaks"], words["harms"], words["silent"]]
@@ -167,14 +171,18 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1, help="the first seed")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--targets", default="", help="of the good set, separated by commas")
-    parser.add_argument("--tree", action="append", default=[], help="NAME=PATH of a checkout; may be given again")
+    parser.add_argument(
+        "--tree", action="append", default=[], help="NAME=PATH of a checkout; may be given again"
+    )
     options = parser.parse_args()
     named = [tuple(each.split("=", 1)) for each in options.tree] or [("this", str(REPOSITORY))]
     trees = [(name, Path(path)) for name, path in named]
     rows = []
     seeds = range(options.seed, options.seed + options.samples)
     targets = options.targets.split(",") if options.targets else ()
-    for row in run(good_set(*options.good), options.work, seeds, trees=trees, targets=targets, jobs=options.jobs):
+    for row in run(
+        good_set(*options.good), options.work, seeds, trees=trees, targets=targets, jobs=options.jobs
+    ):
         print(json.dumps(row), flush=True)
         rows.append(row)
     print(table(rows, [name for name, _ in trees]))

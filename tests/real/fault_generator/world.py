@@ -116,13 +116,21 @@ class World:
             seen[f"rocm-sdk {name}"] = script.returncode
         return seen
 
-    def _run(self, *words: str | Path, home: Path | None = None, **more: str) -> subprocess.CompletedProcess[str]:
+    def _run(
+        self, *words: str | Path, home: Path | None = None, **more: str
+    ) -> subprocess.CompletedProcess[str]:
         env = {"PATH": "/usr/bin:/bin", "HOME": str(home or self.work), "LC_ALL": "C.UTF-8", **more}
         env["UV_CACHE_DIR"] = str(self.work / "uv-cache")
         argv = [str(word) for word in words]
         try:
             return subprocess.run(
-                argv, env=env, cwd=self.work, capture_output=True, text=True, errors="replace", timeout=_LIMIT_S
+                argv,
+                env=env,
+                cwd=self.work,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=_LIMIT_S,
             )
         except subprocess.TimeoutExpired:
             return subprocess.CompletedProcess(argv, 124, "", f"nothing after {_LIMIT_S} seconds")
