@@ -82,10 +82,11 @@ def _begin(
     trees: Sequence[tuple[str, Path]],
     targets: Sequence[str],
     known: dict[int, dict[str, Any]],
+    install: bool,
 ) -> None:
     place = Path(tempfile.mkdtemp(dir=work))
     asked = [Tree(*tree) for tree in trees]
-    _here.update(good=good, place=place, trees=asked, targets=targets, known=known)
+    _here.update(good=good, place=place, trees=asked, targets=targets, known=known, install=install)
 
 
 def _one(seed: int) -> dict[str, Any]:
@@ -97,7 +98,8 @@ def _one(seed: int) -> dict[str, Any]:
     lay_out(sample.paths, folder)
     for tree in _here["trees"]:
         static = tree.static(folder, _here["targets"])
-        proved = [] if static or row["verdict"] == "silent" else tree.installed(folder, _here["targets"])
+        known = static or row["verdict"] == "silent" or not _here["install"]
+        proved = [] if known else tree.installed(folder, _here["targets"])
         row["found"][tree.name] = {"static": static, "installed": proved}
     return row
 
@@ -127,11 +129,12 @@ def run(
     trees: Sequence[tuple[str, Path]] = (("this", REPOSITORY),),
     targets: Sequence[str] = (),
     known: dict[int, dict[str, Any]] | None = None,
+    install: bool = True,
     jobs: int = 2,
 ) -> Iterable[dict[str, Any]]:
     """What became of each seed's sample, in order; of those in `known` only the trees are asked."""
     work.mkdir(parents=True, exist_ok=True)
-    begin = (good, work, trees, targets, known or {})
+    begin = (good, work, trees, targets, known or {}, install)
     with ProcessPoolExecutor(jobs, initializer=_begin, initargs=begin) as pool:
         yield from pool.map(_one, seeds)
 
@@ -180,6 +183,7 @@ def main() -> None:
     parser.add_argument("--targets", default="", help="of the good set, separated by commas")
     parser.add_argument("--tree", action="append", default=[], help="NAME=PATH of a checkout; also several")
     parser.add_argument("--known", type=Path, help="lines of an earlier run, whose verdicts hold")
+    parser.add_argument("--no-install", action="store_true", help="ask no tree for `--install`")
     options = parser.parse_args()
     named = [tuple(each.split("=", 1)) for each in options.tree] or [("this", str(REPOSITORY))]
     trees = [(name, Path(path)) for name, path in named]
