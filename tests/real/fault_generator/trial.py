@@ -1,8 +1,8 @@
 """Seeded faults in a good set, and who notices: `python -m real.fault_generator.trial --good DIR …`.
 
-The verdict is that of pip, uv and an interpreter (`world`). Beside it stands what `rocwright check --set` says,
-of this tree or of several (`--tree NAME=PATH`), and where that finds nothing in a set that breaks, what it
-says with `--install`. Prints a line of JSON for each sample, then the table.
+The verdict is that of pip, uv and an interpreter (`world`). Beside it stands what `rocwright check --set`
+says, of this tree or of several (`--tree NAME=PATH`), and where that finds nothing in a set that breaks,
+what it says with `--install`. Prints a line of JSON for each sample, then the table.
 """
 
 from __future__ import annotations
@@ -193,7 +193,16 @@ def main() -> None:
     lines = options.known.read_text().splitlines() if options.known else []
     known = {row["seed"]: row for row in map(json.loads, (line for line in lines if line.startswith("{")))}
     good = good_set(*options.good)
-    for row in run(good, options.work, seeds, trees=trees, targets=targets, known=known, jobs=options.jobs):
+    for row in run(
+        good,
+        options.work,
+        seeds,
+        trees=trees,
+        targets=targets,
+        known=known,
+        install=not options.no_install,
+        jobs=options.jobs,
+    ):
         print(json.dumps(row), flush=True)
         rows.append(row)
     print(table(rows, [name for name, _ in trees]))
