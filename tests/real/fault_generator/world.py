@@ -83,6 +83,9 @@ class World:
         offline = ["--no-index", "--find-links", str(links)]
         into = ["--no-config", "--quiet", "--python", str(root / "bin/python"), *offline]
         if who == "uv":
+            # It knows a file of a folder by its name.
+            new = [path.name.partition("-")[0] for name, path in paths.items() if path != self.good.get(name)]
+            into += [word for name in new for word in ("--refresh-package", name)]
             done = self._run(self.uv, "pip", "install", *into, *self.wanted)
         else:
             same = [name for name in self.heavy if paths.get(name) == self.good[name]]
