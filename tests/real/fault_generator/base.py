@@ -38,7 +38,7 @@ def any_wheel(bench: Workbench, rng: Random) -> str:
 
 
 def members(wheel: WheelEdit, *, info: bool = False, ending: tuple[str, ...] = ("",)) -> list[str]:
-    """Names of members with one of these endings, in order; those of the dist-info directory only if asked."""
+    """Names of members with one of these endings; those of the dist-info directory only if asked."""
     return sorted(
         name
         for name in wheel.names()
@@ -53,7 +53,7 @@ def pick(rng: Random, names: list[str]) -> str | None:
 
 @dataclass(frozen=True)
 class Sample:
-    """A seeded fault: the operators that made it and what each says that it did, and the files that came out."""
+    """A seeded fault: the operators that made it, what each says that it did, and the files that came out."""
 
     seed: int
     operators: tuple[str, ...]

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
-from pathlib import Path
 from random import Random
 
 from real.fault_generator.base import any_wheel, members, operator, pick
 from real.mutations_base import Workbench
 
+<<<<<<< HEAD
 LIBRARY = (".so",)
 
 
@@ -98,6 +97,8 @@ def merge_badly(bench: Workbench, rng: Random) -> str | None:
         wheel.put(name, "".join(lines))
     return f"{name} of {project} has a conflict in line {at}"
 
+=======
+>>>>>>> generator
 
 @operator
 def misspell_an_import(bench: Workbench, rng: Random) -> str | None:
@@ -107,11 +108,16 @@ def misspell_an_import(bench: Workbench, rng: Random) -> str | None:
         if name is None:
             return None
         lines = wheel.read(name).decode().splitlines(keepends=True)
+<<<<<<< HEAD
         found = [
             i
             for i, line in enumerate(lines)
             if line.startswith(("from ", "import ")) and "__future__" not in line
         ]
+=======
+        imports = [i for i, line in enumerate(lines) if line.startswith(("from ", "import "))]
+        found = [i for i in imports if "__future__" not in lines[i]]
+>>>>>>> generator
         if not found:
             return None
         at = rng.choice(found)
@@ -144,6 +150,7 @@ def change_a_pin(bench: Workbench, rng: Random) -> str | None:
             return None
         at = rng.choice(found)
         name, _, version = lines[at].strip().partition("==")
+<<<<<<< HEAD
         other = rng.choice(
             [
                 f"{name}=={version}.post1",
@@ -151,6 +158,11 @@ def change_a_pin(bench: Workbench, rng: Random) -> str | None:
                 f"{name}=={version}; python_version < '3'",
             ]
         )
+=======
+        public = version.partition("+")[0]
+        same = f"{name}=={version}"
+        other = rng.choice([f"{same}.post1", f"{name}<{public}", f"{same}; python_version < '3'"])
+>>>>>>> generator
         lines[at] = other + "\n"
         wheel.put("{info}/METADATA", "".join(lines))
     return f"{project} says {other!r}"
@@ -159,6 +171,7 @@ def change_a_pin(bench: Workbench, rng: Random) -> str | None:
 @operator
 def shadow_a_module(bench: Workbench, rng: Random) -> str | None:
     project = any_wheel(bench, rng)
+<<<<<<< HEAD
     name = rng.choice(
         [
             "json.py",
@@ -169,21 +182,14 @@ def shadow_a_module(bench: Workbench, rng: Random) -> str | None:
             "usercustomize.py",
         ]
     )
+=======
+    startup = ["sitecustomize.py", "usercustomize.py", "extra.pth"]
+    name = rng.choice(["json.py", "typing/__init__.py", "pip/__init__.py", *startup])
+>>>>>>> generator
     text = "import os; os.environ['SEEN'] = '1'\n" if name.endswith(".pth") else "SEEN = 1\n"
     with bench.edit(project) as wheel:
         wheel.put(name, text)
     return f"{project} brings {name}"
-
-
-@operator
-def another_version_of_one(bench: Workbench, rng: Random) -> str | None:
-    """One wheel of a rebuild under a new version, the rest as they were."""
-    project = any_wheel(bench, rng)
-    info = bench.paths[project].name.split("-")[1]
-    wheel = bench.retitled(project, project, version=f"{info}.1" if "+" in info else f"{info}.post1")
-    bench.drop(project)
-    bench.add(project, wheel)
-    return f"{project} is of another version"
 
 
 @operator
@@ -201,15 +207,3 @@ def a_second_build(bench: Workbench, rng: Random) -> str | None:
     bench.paths[f"{project} again"] = bench.paths[project]
     bench.paths[project] = first
     return f"a second build of {project} without {name}"
-
-
-@operator
-def a_shorter_library(bench: Workbench, rng: Random) -> str | None:
-    project = any_wheel(bench, rng)
-    with bench.edit(project) as wheel:
-        name = pick(rng, members(wheel, ending=LIBRARY))
-        if name is None:
-            return None
-        data = wheel.read(name)
-        wheel.put(name, data[: rng.randrange(64, len(data))])
-    return f"{name} of {project} was cut"

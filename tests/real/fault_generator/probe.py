@@ -16,6 +16,7 @@ import os  # noqa: E402
 import re  # noqa: E402
 import sysconfig  # noqa: E402
 from importlib import metadata  # noqa: E402
+from pathlib import Path  # noqa: E402
 
 SITE = sysconfig.get_paths()["purelib"]
 MODULE = re.compile(r"[A-Za-z_]\w*(/[A-Za-z_]\w*)*(\.py|\.cpython-[\w-]+\.so)")
@@ -59,13 +60,12 @@ def main(result):
         "versions": {each.metadata["Name"]: each.version for each in metadata.distributions()},
         "imports": {name: attempt(lambda name=name: importlib.import_module(name)) for name in modules},
         "libraries": {
-            name: attempt(lambda name=name: ctypes.CDLL(os.path.join(SITE, name)))
+            name: attempt(lambda name=name: ctypes.CDLL(f"{SITE}/{name}"))
             for name in names
             if LIBRARY.fullmatch(name) and "/llvm/" not in name and "libexec" not in name
         },
     }
-    with open(result, "w", encoding="utf-8") as stream:
-        json.dump(seen, stream)
+    Path(result).write_text(json.dumps(seen), encoding="utf-8")
 
 
 main(sys.argv[1])

@@ -1,8 +1,8 @@
-"""Seeded faults in a good set, and who notices: `python -m real.fault_generator.trial --good DIR … --samples 1000`.
+"""Seeded faults in a good set, and who notices: `python -m real.fault_generator.trial --good DIR …`.
 
-The verdict is that of pip, uv and an interpreter (`world`); beside it stands what `rocwright check --set` says,
-of this tree or of several (`--tree NAME=PATH`), and where that finds nothing in a set that breaks, what it says
-with `--install`. Prints a line of JSON for each sample, then the table.
+The verdict is that of pip, uv and an interpreter (`world`). Beside it stands what `rocwright check --set`
+says, of this tree or of several (`--tree NAME=PATH`), and where that finds nothing in a set that breaks,
+what it says with `--install`. Prints a line of JSON for each sample, then the table.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from typing import Any
 
 from packaging.utils import canonicalize_name
 
-from real.fault_generator.base import make
-from real.fault_generator.world import World
+from real.fault_generator.base import Sample, make
+from real.fault_generator.world import World, lay_out
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 WANTED = ("rocm[libraries,devel]", "torch", "torchvision", "torchaudio", "triton", "apex")
@@ -77,39 +77,53 @@ _here: dict[str, Any] = {}
 
 
 def _begin(
+<<<<<<< HEAD
     good: dict[str, Path], work: Path, trees: Sequence[tuple[str, Path]], targets: Sequence[str]
 ) -> None:
     heavy = tuple(name for name, path in good.items() if path.stat().st_size > _LARGE)
+=======
+    good: dict[str, Path],
+    work: Path,
+    trees: Sequence[tuple[str, Path]],
+    targets: Sequence[str],
+    known: dict[int, dict[str, Any]],
+    install: bool,
+) -> None:
+>>>>>>> generator
     place = Path(tempfile.mkdtemp(dir=work))
-    _here.update(
-        good=good,
-        place=place,
-        trees=[Tree(*tree) for tree in trees],
-        targets=targets,
-        world=World(good, place / "world", WANTED, heavy),
-    )
+    asked = [Tree(*tree) for tree in trees]
+    _here.update(good=good, place=place, trees=asked, targets=targets, known=known, install=install)
 
 
 def _one(seed: int) -> dict[str, Any]:
-    scratch = _here["place"] / "scratch"
+    scratch, folder = _here["place"] / "scratch", _here["place"] / "set"
     shutil.rmtree(scratch, ignore_errors=True)
     scratch.mkdir()
     sample = make(_here["good"], scratch, seed)
-    verdict = _here["world"].judge(sample.paths)
-    folder = _here["world"].work / "set"
-    found = {}
+    row: dict[str, Any] = _here["known"].get(seed) or _verdict(sample)
+    lay_out(sample.paths, folder)
     for tree in _here["trees"]:
         static = tree.static(folder, _here["targets"])
-        proved = [] if static or verdict.word == "silent" else tree.installed(folder, _here["targets"])
-        found[tree.name] = {"static": static, "installed": proved}
+        known = static or row["verdict"] == "silent" or not _here["install"]
+        proved = [] if known else tree.installed(folder, _here["targets"])
+        row["found"][tree.name] = {"static": static, "installed": proved}
+    return row
+
+
+def _verdict(sample: Sample) -> dict[str, Any]:
+    if "world" not in _here:
+        good = _here["good"]
+        heavy = tuple(name for name, path in good.items() if path.stat().st_size > _LARGE)
+        _here["world"] = World(good, _here["place"] / "world", WANTED, heavy)
+    verdict = _here["world"].judge(sample.paths)
     return {
-        "seed": seed,
+        "seed": sample.seed,
         "operators": sample.operators,
         "told": sample.told,
         "verdict": verdict.word,
         "breaks": verdict.breaks[:4],
         "harms": verdict.harms[:4],
-        "found": found,
+        "found": {},
     }
 
 
@@ -120,11 +134,14 @@ def run(
     *,
     trees: Sequence[tuple[str, Path]] = (("this", REPOSITORY),),
     targets: Sequence[str] = (),
+    known: dict[int, dict[str, Any]] | None = None,
+    install: bool = True,
     jobs: int = 2,
 ) -> Iterable[dict[str, Any]]:
-    """What became of each seed's sample, in order."""
+    """What became of each seed's sample, in order; of those in `known` only the trees are asked."""
     work.mkdir(parents=True, exist_ok=True)
-    with ProcessPoolExecutor(jobs, initializer=_begin, initargs=(good, work, trees, targets)) as pool:
+    begin = (good, work, trees, targets, known or {}, install)
+    with ProcessPoolExecutor(jobs, initializer=_begin, initargs=begin) as pool:
         yield from pool.map(_one, seeds)
 
 
@@ -140,9 +157,14 @@ def table(rows: Sequence[dict[str, Any]], trees: Sequence[str]) -> str:
     for name in trees:
         head += [f"{name}: static", "with --install", "missed", "refused though silent"]
     lines = ["| " + " | ".join(head) + " |", "|" + " --- |" * len(head)]
+<<<<<<< HEAD
     groups = {
         name: [row for row in rows if name in row["operators"]] for row in rows for name in row["operators"]
     }
+=======
+    names = {name for row in rows for name in row["operators"]}
+    groups = {name: [row for row in rows if name in row["operators"]] for name in names}
+>>>>>>> generator
     for name, some in [*sorted(groups.items()), ("all samples", list(rows))]:
         words = Counter(row["verdict"] for row in some)
         cells = [name, len(some), words["breaks"], words["harms"], words["silent"]]
@@ -171,17 +193,38 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1, help="the first seed")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--targets", default="", help="of the good set, separated by commas")
+<<<<<<< HEAD
     parser.add_argument(
         "--tree", action="append", default=[], help="NAME=PATH of a checkout; may be given again"
     )
+=======
+    parser.add_argument("--tree", action="append", default=[], help="NAME=PATH of a checkout; also several")
+    parser.add_argument("--known", type=Path, help="lines of an earlier run, whose verdicts hold")
+    parser.add_argument("--no-install", action="store_true", help="ask no tree for `--install`")
+>>>>>>> generator
     options = parser.parse_args()
     named = [tuple(each.split("=", 1)) for each in options.tree] or [("this", str(REPOSITORY))]
     trees = [(name, Path(path)) for name, path in named]
     rows = []
     seeds = range(options.seed, options.seed + options.samples)
     targets = options.targets.split(",") if options.targets else ()
+<<<<<<< HEAD
     for row in run(
         good_set(*options.good), options.work, seeds, trees=trees, targets=targets, jobs=options.jobs
+=======
+    lines = options.known.read_text().splitlines() if options.known else []
+    known = {row["seed"]: row for row in map(json.loads, (line for line in lines if line.startswith("{")))}
+    good = good_set(*options.good)
+    for row in run(
+        good,
+        options.work,
+        seeds,
+        trees=trees,
+        targets=targets,
+        known=known,
+        install=not options.no_install,
+        jobs=options.jobs,
+>>>>>>> generator
     ):
         print(json.dumps(row), flush=True)
         rows.append(row)

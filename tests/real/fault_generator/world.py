@@ -1,4 +1,4 @@
-"""What real clients make of a set: pip and uv install it into fresh environments, an interpreter uses it there.
+"""What real clients make of a set: pip and uv install it into fresh environments, Python uses it there.
 
 Nothing here knows a rule of rocwright: a set is good where it does all that the good set does.
 """
@@ -26,7 +26,7 @@ _LIMIT_S = 240
 
 @dataclass(frozen=True)
 class Verdict:
-    """What differs from the good set: `breaks` is what no longer works, `harms` what a client suffers unasked."""
+    """What differs from the good set: `breaks` no longer works, `harms` is what a client suffers unasked."""
 
     breaks: tuple[str, ...] = ()
     harms: tuple[str, ...] = ()
@@ -71,11 +71,7 @@ class World:
     def look(self, paths: Mapping[str, Path]) -> dict[str, Any]:
         """What each installer and the interpreter behind it do with these files."""
         links = self.work / "set"
-        shutil.rmtree(links, ignore_errors=True)
-        links.mkdir()
-        for path in paths.values():
-            # A link, so that uv finds what it has unpacked before.
-            (links / path.name).symlink_to(path)
+        lay_out(paths, links)
         return {who: self._with(who, links, paths) for who in ("pip", "uv")}
 
     def _with(self, who: str, links: Path, paths: Mapping[str, Path]) -> dict[str, Any]:
@@ -87,6 +83,9 @@ class World:
         offline = ["--no-index", "--find-links", str(links)]
         into = ["--no-config", "--quiet", "--python", str(root / "bin/python"), *offline]
         if who == "uv":
+            # It knows a file of a folder by its name.
+            new = [path.name.partition("-")[0] for name, path in paths.items() if path != self.good.get(name)]
+            into += [word for name in new for word in ("--refresh-package", name)]
             done = self._run(self.uv, "pip", "install", *into, *self.wanted)
         else:
             same = [name for name in self.heavy if paths.get(name) == self.good[name]]
@@ -136,6 +135,14 @@ class World:
             return subprocess.CompletedProcess(argv, 124, "", f"nothing after {_LIMIT_S} seconds")
         except OSError as error:
             return subprocess.CompletedProcess(argv, 127, "", str(error))
+
+
+def lay_out(paths: Mapping[str, Path], folder: Path) -> None:
+    """Links to these files in a folder of their own; so uv finds what it has unpacked of a file before."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    for path in paths.values():
+        (folder / path.name).symlink_to(path)
 
 
 def _files(root: Path) -> Iterator[tuple[str, str]]:

@@ -185,7 +185,7 @@ def test_an_extension_without_a_package_is_imported_beside_what_its_wheel_requir
     alone = compiled(tmp_path, "alone.so", source, f"-L{tmp_path}", "-lbase")
     folder = tmp_path / "dist"
     base = {
-        "base/__init__.py": "import ctypes, os\nctypes.CDLL(os.path.dirname(__file__) + '/libbase.so', 256)\n",
+        "base/__init__.py": "import ctypes\nctypes.CDLL(__path__[0] + '/libbase.so', ctypes.RTLD_GLOBAL)\n",
         "base/libbase.so": (tmp_path / "libbase.so").read_bytes(),
     }
     write_wheel(folder, "base", "1", base, tag=ANY)
