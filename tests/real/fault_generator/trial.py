@@ -77,11 +77,6 @@ _here: dict[str, Any] = {}
 
 
 def _begin(
-<<<<<<< HEAD
-    good: dict[str, Path], work: Path, trees: Sequence[tuple[str, Path]], targets: Sequence[str]
-) -> None:
-    heavy = tuple(name for name, path in good.items() if path.stat().st_size > _LARGE)
-=======
     good: dict[str, Path],
     work: Path,
     trees: Sequence[tuple[str, Path]],
@@ -89,7 +84,6 @@ def _begin(
     known: dict[int, dict[str, Any]],
     install: bool,
 ) -> None:
->>>>>>> generator
     place = Path(tempfile.mkdtemp(dir=work))
     asked = [Tree(*tree) for tree in trees]
     _here.update(good=good, place=place, trees=asked, targets=targets, known=known, install=install)
@@ -157,14 +151,8 @@ def table(rows: Sequence[dict[str, Any]], trees: Sequence[str]) -> str:
     for name in trees:
         head += [f"{name}: static", "with --install", "missed", "refused though silent"]
     lines = ["| " + " | ".join(head) + " |", "|" + " --- |" * len(head)]
-<<<<<<< HEAD
-    groups = {
-        name: [row for row in rows if name in row["operators"]] for row in rows for name in row["operators"]
-    }
-=======
     names = {name for row in rows for name in row["operators"]}
     groups = {name: [row for row in rows if name in row["operators"]] for name in names}
->>>>>>> generator
     for name, some in [*sorted(groups.items()), ("all samples", list(rows))]:
         words = Counter(row["verdict"] for row in some)
         cells = [name, len(some), words["breaks"], words["harms"], words["silent"]]
@@ -193,25 +181,15 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1, help="the first seed")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--targets", default="", help="of the good set, separated by commas")
-<<<<<<< HEAD
-    parser.add_argument(
-        "--tree", action="append", default=[], help="NAME=PATH of a checkout; may be given again"
-    )
-=======
     parser.add_argument("--tree", action="append", default=[], help="NAME=PATH of a checkout; also several")
     parser.add_argument("--known", type=Path, help="lines of an earlier run, whose verdicts hold")
     parser.add_argument("--no-install", action="store_true", help="ask no tree for `--install`")
->>>>>>> generator
     options = parser.parse_args()
     named = [tuple(each.split("=", 1)) for each in options.tree] or [("this", str(REPOSITORY))]
     trees = [(name, Path(path)) for name, path in named]
     rows = []
     seeds = range(options.seed, options.seed + options.samples)
     targets = options.targets.split(",") if options.targets else ()
-<<<<<<< HEAD
-    for row in run(
-        good_set(*options.good), options.work, seeds, trees=trees, targets=targets, jobs=options.jobs
-=======
     lines = options.known.read_text().splitlines() if options.known else []
     known = {row["seed"]: row for row in map(json.loads, (line for line in lines if line.startswith("{")))}
     good = good_set(*options.good)
@@ -224,7 +202,6 @@ def main() -> None:
         known=known,
         install=not options.no_install,
         jobs=options.jobs,
->>>>>>> generator
     ):
         print(json.dumps(row), flush=True)
         rows.append(row)
