@@ -11,10 +11,11 @@ test, and sums up at the end what it skipped for want of what.
 
 from __future__ import annotations
 
+import gc
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from functools import partial
 from pathlib import Path
 
@@ -33,6 +34,17 @@ if threading.current_thread() is threading.main_thread():
     for _name in ("SIGHUP", "SIGQUIT"):
         if hasattr(signal, _name):
             signal.signal(getattr(signal, _name), signal.SIG_DFL)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """What is made while tests are collected stays: no garbage is looked for in it, then or later."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.fixture(scope="session", autouse=True)
