@@ -205,7 +205,7 @@ def test_a_manifest_is_read_from_an_address(desk: Desk, github: Github, tmp_path
     (tmp_path / "site/m.json").write_text(json.dumps({"schema_version": 1, "pytorch": row}))
     handler = partial(SimpleHTTPRequestHandler, directory=str(tmp_path / "site"))
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        Thread(target=server.serve_forever, daemon=True).start()
+        Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
         address = f"http://127.0.0.1:{server.server_address[1]}/m.json"
         words = f"--manifest-url {address} --checkout-root src --no-hipify"
         desk.documented(f"python checkout_from_manifest.py {words}")

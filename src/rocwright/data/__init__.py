@@ -10,8 +10,9 @@ import re
 import typing
 from collections.abc import Iterator
 from difflib import get_close_matches
+from functools import lru_cache
 from importlib import resources
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -25,8 +26,12 @@ _NEXT = "compare the named field with the other rows of the table"
 
 def parse_table(text: str, type_: type[T], *, where: str) -> T:
     """Turn TOML text into a value of `type_`; raises `InvalidData` naming file, line and field."""
+    return _fitted(plain(text, where=where), text, type_, where)
+
+
+def _fitted(values: dict[str, Any], text: str, type_: type[T], where: str) -> T:
     try:
-        return msgspec.convert(plain(text, where=where), type_)
+        return msgspec.convert(values, type_)
     except msgspec.ValidationError as error:
         raise InvalidData(
             f"{where} does not fit its schema: {_with_line(str(error), text)}",
@@ -42,9 +47,10 @@ def load_table(name: str, type_: type[T], overlay: Overlay | None = None) -> T:
     """
     resource = resources.files("rocwright.data").joinpath(f"{name}.toml")
     text = resource.read_text(encoding="utf-8")
+    built_in = _plain_built_in(name, text)
     if overlay is None or name not in overlay.tables:
-        return parse_table(text, type_, where=f"data/{name}.toml")
-    both = merged(plain(text, where=f"data/{name}.toml"), overlay.tables[name])
+        return _fitted(built_in, text, type_, f"data/{name}.toml")
+    both = merged(built_in, overlay.tables[name])
     try:
         return msgspec.convert(both.values, type_)
     except InvalidData as error:
@@ -58,6 +64,12 @@ def load_table(name: str, type_: type[T], overlay: Overlay | None = None) -> T:
             where=overlay.where,
             next_step=_next_step(error, type_),
         ) from error
+
+
+@lru_cache(maxsize=64)
+def _plain_built_in(name: str, text: str) -> dict[str, Any]:
+    """Parsed once in a process, though several ask for a table; nobody changes these values."""
+    return plain(text, where=f"data/{name}.toml")
 
 
 def _with_line(message: str, text: str) -> str:

@@ -103,7 +103,7 @@ def test_a_run_that_may_not_write_reads_what_others_made(s3: S3Server, tmp_path:
 
 def test_a_bucket_that_refuses_or_is_not_there_costs_a_warning(s3: S3Server, tmp_path: Path) -> None:
     refusing = ThreadingHTTPServer(("127.0.0.1", 0), Refusing)
-    threading.Thread(target=refusing.serve_forever, daemon=True).start()
+    threading.Thread(target=refusing.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
     refused = f"http://127.0.0.1:{refusing.server_port}"
     for name, endpoint, reason in (
         ("refused", refused, "AccessDenied"),

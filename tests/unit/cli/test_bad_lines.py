@@ -52,7 +52,7 @@ class Page(http.server.BaseHTTPRequestHandler):
 def page():
     """Return the address of a server that knows nothing of packages."""
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Page) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
         yield f"http://127.0.0.1:{server.server_port}/"
         server.shutdown()
 
@@ -70,7 +70,7 @@ def served(tmp_path):
     """Return the address of a server of the directory's files; it knows no parts of files."""
     handler = functools.partial(Files, directory=str(tmp_path / "work"))
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
         yield f"http://127.0.0.1:{server.server_port}/"
         server.shutdown()
 

@@ -112,7 +112,7 @@ class FakeGitHub(BaseHTTPRequestHandler):
 @pytest.fixture
 def github() -> Iterator[str]:
     server = ThreadingHTTPServer(("127.0.0.1", 0), FakeGitHub)
-    thread = threading.Thread(target=server.serve_forever)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
     thread.start()
     yield f"http://127.0.0.1:{server.server_port}"
     server.shutdown()

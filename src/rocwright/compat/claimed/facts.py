@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import combinations
 from typing import TypeVar
 
@@ -39,7 +39,7 @@ _NUMBER = re.compile(r"[0-9]+(\.[0-9]+)+")
 _BUILT_FOR: tuple[Platform, ...] = ("linux", "windows")
 
 
-class Facts(msgspec.Struct, frozen=True, dict=True):
+class Facts(msgspec.Struct, frozen=True, dict=True, eq=False):
     """The tables; `lines` are versions of PyTorch that are looked after.
 
     `gpus` are names of GPUs by target as pages have them, `chips` those that the driver tells apart.
@@ -182,6 +182,15 @@ class Facts(msgspec.Struct, frozen=True, dict=True):
 
 def load_facts(overlay: Overlay | None = None) -> Facts:
     """The built-in facts with those of an overlay; raises `InvalidData` naming file, line and field."""
+    return _built_in() if overlay is None else _facts(overlay)
+
+
+@cache
+def _built_in() -> Facts:
+    return _facts(None)
+
+
+def _facts(overlay: Overlay | None) -> Facts:
     return Facts(
         page=load_table("compat", CompatTable, overlay),
         libraries=load_table("compat_libraries", LibraryTable, overlay),

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import lru_cache
 from itertools import combinations
 from typing import Literal
 
@@ -69,6 +70,7 @@ def letters(words: str) -> str:
     return re.sub(r"[\s_-]", "", words.lower())
 
 
+@lru_cache(maxsize=2)
 def vocabulary(facts: Facts) -> Vocabulary:
     """All words, from the tables."""
     subjects: dict[str, tuple[Subject, ...]] = {}
