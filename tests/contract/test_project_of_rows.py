@@ -72,11 +72,11 @@ class World:
         """The output of a command."""
         return self._python(["-m", "rocwright", *map(str, words)], code)
 
-    def help(self, command: str) -> str:
-        """The help of a command as it is after `docs/generate.py`."""
+    def help(self, *commands: str) -> list[str]:
+        """The help of commands as it is after `docs/generate.py`."""
         made = f"import sys; sys.path.insert(0, {str(ROOT / 'docs')!r}); from blocks import commands"
         pages = json.loads(self._python(["-c", f"{made}; print(commands.render_help())"], 0))
-        return json.dumps(pages[command], ensure_ascii=False)
+        return [json.dumps(pages[command], ensure_ascii=False) for command in commands]
 
     def script(self, name: str, *words: str) -> str:
         """The output of a documented script under this name: a copy of any other."""
@@ -224,13 +224,13 @@ def test_help_and_documented_script_know_it(world: World) -> None:
     if not world.first_class:
         assert "--project-dir" in world.run("build", "--help")
         return
-    build = world.help("build")
+    build, checkout, versions = world.help("build", "checkout", "wheel torch-versions")
     assert {"--pytorch-spark-dir", "--build-pytorch-spark", "--no-build-pytorch-spark"} <= set(
         re.findall(r"--[\w-]+", build)
     )
     assert "apex, torchspark, then projects" in build
-    assert "torch, audio, vision, triton, apex, spark, projects" in world.help("checkout")
-    assert "torchspark_version=…" in world.help("wheel torch-versions")
+    assert "torch, audio, vision, triton, apex, spark, projects" in checkout
+    assert "torchspark_version=…" in versions
 
 
 def test_no_code_names_it() -> None:
