@@ -100,7 +100,7 @@ def split_set(demo: Path, work: Path) -> Path:
     packages = [*sorted((work / "rocm").glob("*[lz]")), *(one for one in wheels if one != torch)]
     for one in packages:
         shutil.copy2(one, files)
-    listed = [BIN / "rocwright", "set", "create", files, "--family", "multi-arch", "--stage"]
+    listed = [BIN / "rocwright", "set", "create", files, "--family", "multi-arch", "--stage", "--no-install"]
     run(*listed, "--store", store)
     return store
 

@@ -100,7 +100,8 @@ def write_sdist(
     stem = f"{project.replace('-', '_')}-{version}"
     format_version = "2.2" if "Dynamic:" in headers else "2.1"
     about = f"Metadata-Version: {format_version}\nName: {project}\nVersion: {said or version}\n{headers}"
-    members = {"PKG-INFO": about, **(files or {})}
+    build = "[build-system]\nrequires = ['setuptools']\n"
+    members = {"PKG-INFO": about, "pyproject.toml": build, **(files or {})}
     return pack_tar(folder / f"{stem}.tar.gz", {f"{stem}/{name}": data for name, data in members.items()})
 
 

@@ -44,6 +44,7 @@ from rocwright.model.channels import Channels, IndexTable, LandingTable
 from rocwright.model.compat import CompatTable
 from rocwright.model.compat_releases import FeatureTable, LibraryTable
 from rocwright.model.device_files import DeviceFiles
+from rocwright.model.environment import OwnedNames
 from rocwright.model.gpu import Families, GpuTable
 from rocwright.model.machines import Machines
 from rocwright.model.plan import Plan, ProfileTable
@@ -122,6 +123,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "doctor-environment": lambda: render_doctor("environment"),
     "data-landing": lambda: schema(LandingTable),
     "data-gpus": lambda: schema(GpuTable),
+    "data-environment": lambda: schema(OwnedNames),
     "data-reversion": lambda: schema(ReversionTable),
     "data-examples": lambda: schema(ExampleTable),
     "data-triggers": lambda: schema(Triggers),

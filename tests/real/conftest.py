@@ -36,13 +36,25 @@ SHARED = frozenset({"demo", "builder", "earlier", "real_sets", "real_environment
 
 
 def pytest_collection_modifyitems(items):
-    for item in items:
-        if Path(__file__).parent in Path(item.fspath).parents:
-            item.add_marker(pytest.mark.real)
+    ours = [item for item in items if Path(__file__).parent in Path(item.fspath).parents]
+    for item in ours:
+        item.add_marker(pytest.mark.real)
+    if len(ours) == len(items):
+        items.sort(key=_turn)
+
+
+def _turn(item: pytest.Item) -> int:
+    """What takes longest begins first: at the end no worker waits for minutes on another's last file."""
+    if _group(item.nodeid.partition("::")[0]) == "shared":
+        return 0
+    return 1 if item.get_closest_marker("long") else 2
 
 
 class ByWhatIsShared(LoadScopeScheduling):
-    """A file's tests run on one worker, and so do all files with a fixture of `SHARED`: it is made once."""
+    """A file's tests run on one worker, and so do all files with a fixture of `SHARED`: it is made once.
+
+    Those with packages of the corpus, too: each package is unpacked once for all of them.
+    """
 
     def _split_scope(self, nodeid: str) -> str:
         return _group(nodeid.partition("::")[0])
@@ -52,7 +64,9 @@ class ByWhatIsShared(LoadScopeScheduling):
 def _group(file: str) -> str:
     nodes = ast.walk(ast.parse((REPOSITORY / file).read_text()))
     used = {node.arg for node in nodes if isinstance(node, ast.arg)}
-    return "shared" if used & SHARED else file
+    if used & SHARED:
+        return "shared"
+    return "corpus" if "unpacked" in used else file
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import struct
+import subprocess
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 LOAD, DYNAMIC, STACK = 1, 2, 0x6474E551
 EXECUTE, WRITE = 1, 2
@@ -43,6 +46,25 @@ def patched(data: bytes, place: int, new: bytes) -> bytes:
     """The bytes with some of them replaced."""
     assert data[place : place + len(new)] != new, "this would change nothing"
     return data[:place] + new + data[place + len(new) :]
+
+
+def undefined(elf: bytes) -> list[bytes]:
+    """Names that a library wants of others, each with the zero bytes around it in the table of names."""
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(elf)
+        file.flush()
+        words = ["nm", "--dynamic", "--undefined-only", "--format=just-symbols", file.name]
+        said = subprocess.run(words, check=True, capture_output=True, text=True).stdout
+    return [b"\0" + line.partition("@")[0].encode() + b"\0" for line in said.splitlines()]
+
+
+def compiled(source: str) -> bytes:
+    """A library of this C source."""
+    with tempfile.TemporaryDirectory() as folder:
+        text, made = Path(folder, "made.c"), Path(folder, "made.so")
+        text.write_text(source)
+        subprocess.run(["gcc", "-shared", "-fPIC", "-o", made, text], check=True)
+        return made.read_bytes()
 
 
 def executable_stack(elf: bytes) -> bytes:

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from real import mutations_archive, mutations_code, mutations_metadata, mutations_sets
+from real import (
+    mutations_archive,
+    mutations_code,
+    mutations_installers,
+    mutations_metadata,
+    mutations_python,
+    mutations_sets,
+)
 from real.mutations_base import MUTATIONS, Mutation
 
 __all__ = [
@@ -10,6 +17,8 @@ __all__ = [
     "Mutation",
     "mutations_archive",
     "mutations_code",
+    "mutations_installers",
     "mutations_metadata",
+    "mutations_python",
     "mutations_sets",
 ]

@@ -178,6 +178,76 @@ def long_path(wheel: WheelEdit) -> None:
     wheel.put("_rocm_sdk_core/include/" + "/".join(["directory"] * 15) + "/a.h", "")
 
 
+# -- what belongs to the environment
+
+
+@breaks("startup-code", LEGACY, "triton", "a .pth file runs a program at every start of Python")
+def pth_that_runs_code(wheel: WheelEdit) -> None:
+    wheel.put("triton.pth", "import os; os.system('true')\n")
+
+
+@breaks("startup-code", LEGACY, "triton", "a .pth file adds a directory of the build machine")
+def pth_that_leads_outside(wheel: WheelEdit) -> None:
+    wheel.put("triton.pth", "/opt/build/triton/python\n")
+
+
+@breaks("startup-code", LEGACY, "triton", "the wheel brings a sitecustomize of its own")
+def own_sitecustomize(wheel: WheelEdit) -> None:
+    wheel.put("sitecustomize.py", "")
+
+
+@breaks("startup-hook", LEGACY, "triton", "a .pth file imports the package at every start of Python")
+def pth_that_imports_the_package(wheel: WheelEdit) -> None:
+    wheel.put("triton.pth", "import triton\n")
+
+
+@breaks("shadowed-modules", LEGACY, "triton", "a module has the name of one of Python's own")
+def module_of_python(wheel: WheelEdit) -> None:
+    wheel.put("json.py", "")
+
+
+@breaks("shadowed-modules", LEGACY, "triton", "the wheel brings a numpy")
+def module_of_another_project(wheel: WheelEdit) -> None:
+    wheel.put("numpy/__init__.py", "")
+
+
+@breaks("installed-places", LEGACY, "triton", "the wheel replaces the interpreter")
+def replaced_interpreter(wheel: WheelEdit) -> None:
+    data = wheel.info.removesuffix(".dist-info") + ".data"
+    wheel.put(f"{data}/scripts/python", "#!/bin/sh\n", mode=FILE | 0o755)
+
+
+@breaks("script-names", LEGACY, "triton", "an entry point's script has the name of pip")
+def script_named_pip(wheel: WheelEdit) -> None:
+    wheel.put("triton/_main.py", "def main():\n    return 0\n")
+    wheel.put("{info}/entry_points.txt", "[console_scripts]\npip = triton._main:main\n")
+
+
+@breaks("name-clash", LEGACY, "triton", "a file has the name of a folder")
+def file_and_folder(wheel: WheelEdit) -> None:
+    wheel.put("triton/_C", "")
+
+
+@breaks("member-names", LEGACY, "triton", "a mark in a member's name turns the direction of what follows")
+def direction_mark(wheel: WheelEdit) -> None:
+    wheel.put("triton/\u202eyp.txt", "")
+
+
+@breaks_set("archive-layout", LEGACY, "a script stands in front of the archive")
+def script_in_front(bench: Workbench) -> None:
+    bench.overwrite("apex", lambda data: b"#!/bin/sh\nexit\n" + data)
+
+
+@breaks_set("archive-layout", LEGACY, "two archives stand behind one another in the file")
+def two_archives(bench: Workbench) -> None:
+    bench.overwrite("apex", lambda data: data + data)
+
+
+@breaks_set("archive-layout", LEGACY, "bytes follow behind the end of the archive")
+def bytes_behind(bench: Workbench) -> None:
+    bench.overwrite("apex", lambda data: data + b"more")
+
+
 # -- the file
 
 

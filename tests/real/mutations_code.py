@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from real import image_edit
 from real.mutations_base import KPACK, LEGACY, WINDOWS, Workbench, breaks, breaks_set
-from real.wheel_edit import WheelEdit, open_wheel
+from real.wheel_edit import FILE, WheelEdit, open_wheel
 
 TRITON = "triton/_C/libtriton.cpython-311-x86_64-linux-gnu.so"
 C10, TORCH_CPU, TORCH_HIP = (
@@ -121,6 +121,35 @@ def elf_read_only_dynamic(wheel: WheelEdit) -> None:
     wheel.put(C10, image_edit.read_only_dynamic(wheel.read(C10)))
 
 
+@breaks("elf-symbols", LEGACY, "torch", "a library was built against another HIP than the set has")
+def elf_other_symbol(wheel: WheelEdit) -> None:
+    data = wheel.read(TORCH_HIP)
+    wanted = next(name for name in image_edit.undefined(data) if name.startswith(b"\0hip"))
+    # The loader's table of names stands before that of debuggers.
+    wheel.put(TORCH_HIP, data.replace(wanted, wanted[:-2] + b"Q\0", 1))
+
+
+@breaks("elf-program", LEGACY, "torch", "a program has the name of a library that others need")
+def elf_program(wheel: WheelEdit) -> None:
+    wheel.put(C10, image_edit.patched(wheel.read(C10), 16, b"\2\0"), mode=FILE | 0o755)
+
+
+@breaks("extension-init", LEGACY, "triton", "an extension module was copied to another name")
+def extension_of_another_name(wheel: WheelEdit) -> None:
+    wheel.put(TRITON.replace("libtriton", "libtriton_fast"), wheel.read(TRITON))
+
+
+@breaks("stable-abi", LEGACY, "triton", "an extension for every Python uses what only one of them has")
+def beyond_the_stable_abi(wheel: WheelEdit) -> None:
+    source = """
+        void *PyModule_Create2(void *, int), *_PyObject_GetState(void *);
+        void *PyInit_libtriton(void) { _PyObject_GetState(0); return PyModule_Create2(0, 3); }
+    """
+    wheel.remove(TRITON)
+    wheel.put("triton/_C/libtriton.abi3.so", image_edit.compiled(source))
+    wheel.retag("cp311-cp311", "cp311-abi3")
+
+
 @breaks("torch-preload", LEGACY, "torch", "a library that torch needs directly is not loaded before it")
 def preload_without_hip(wheel: WheelEdit) -> None:
     wheel.substitute("torch/_rocm_init.py", "            'amdhip64',\n", "")
@@ -173,7 +202,8 @@ def pe_imports_unseen(bench: Workbench) -> None:
 
 @breaks_set("device-missing", LEGACY, "torch and its extensions lack the code of a GPU that was asked for")
 def target_missing(bench: Workbench) -> None:
-    bench.request["targets"] = [*bench.request["targets"], "gfx942"]
+    # One that the set's ROCm has code for.
+    bench.request["targets"] = [*bench.request["targets"], "gfx908"]
 
 
 @breaks_set("device-extra", LEGACY, "torch and its extensions hold the code of a GPU that nobody asked for")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from real.mutations_base import KPACK, LEGACY, SMALL, WINDOWS, Workbench, breaks, breaks_set
 from real.wheel_edit import WheelEdit, rewritten
 from rocwright.check.facts import Installation
@@ -16,7 +18,9 @@ def package_not_built(bench: Workbench) -> None:
 
 @breaks_set("set-one-version", LEGACY, "an older triton was left behind in the folder")
 def two_versions(bench: Workbench) -> None:
-    bench.add("triton older", bench.retitled("triton", "triton", version="3.4.0+rocm5.2.3"))
+    older = bench.retitled("triton", "triton", version="3.4.0+rocm5.2.3")
+    older.substitute("triton/_version.py", "3.5.0", "3.4.0")
+    bench.add("triton older", older)
 
 
 @breaks(
@@ -71,6 +75,18 @@ def host_of_another_build(bench: Workbench) -> None:
         wheel.put(name, data[:at] + b"0" * 32 + data[at + 32 :])
 
 
+@breaks("set-origin", KPACK, "amd-torch-device-gfx906", "a device package says that it is of another build")
+def part_of_another_build(wheel: WheelEdit) -> None:
+    name = "torch/.kpack/torch_gfx906.json"
+    said = json.loads(wheel.read(name))
+    wheel.put(name, json.dumps({**said, "build": "0" * 32}))
+
+
+@breaks("set-origin", KPACK, "amd-torch-device-gfx906", "the archive of a device package got lost")
+def archive_lost(wheel: WheelEdit) -> None:
+    wheel.remove("torch/.kpack/torch_gfx906.kpack")
+
+
 @breaks_set("set-device", KPACK, "a split torch has no device package for a GPU that was asked for")
 def device_package_left_out(bench: Workbench) -> None:
     bench.drop("amd-torch-device-gfx906")
@@ -84,6 +100,7 @@ def device_without_extra(bench: Workbench) -> None:
     version = "3.5.0+rocm5.2.3"
     wheel = bench.retitled("amd-torch-device-gfx906", "amd-triton-device-gfx906", version=version)
     wheel.substitute(METADATA, "Requires-Dist: torch==2.9.0+rocm5.2.3", f"Requires-Dist: triton=={version}")
+    wheel.remove("torch/.kpack/torch_gfx906.json")
     wheel.rename_below("torch/.kpack/torch_", "triton/.kpack/triton_")
     bench.add("amd-triton-device-gfx906", wheel)
 
@@ -91,14 +108,14 @@ def device_without_extra(bench: Workbench) -> None:
 # -- installing
 
 
-@breaks("set-install", SMALL, "rocm-sdk-devel", "the wheel is of a format that no installer knows yet")
-def format_of_the_future(wheel: WheelEdit) -> None:
-    wheel.substitute("{info}/WHEEL", "Wheel-Version: 1.0", "Wheel-Version: 2.0")
-
-
 @breaks_set("set-install", SMALL, "the package that selects the others cannot be built")
 def selector_does_not_build(bench: Workbench) -> None:
     bench.overwrite("rocm", lambda sdist: rewritten(sdist, "rocm_build_backend.py", lambda data: b"1 / 0\n"))
+
+
+@breaks("set-import", SMALL, "rocm-sdk-core", "a module at top level stops at a name that nothing defines")
+def module_that_stops(wheel: WheelEdit) -> None:
+    wheel.put("rocm_sdk_version.py", "print(rocm_version)\n")
 
 
 @breaks_set("set-candidates", SMALL, "an installer looked at two files before it found one that fits")

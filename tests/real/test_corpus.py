@@ -12,6 +12,9 @@ import pytest
 from oracle import fatbin_walk
 from real import corpus, corpus_rows
 
+# With the other tests of the corpus, which unpack the same packages.
+pytestmark = pytest.mark.long
+
 ITEMS = corpus.load()
 
 

@@ -15,6 +15,9 @@ import pytest
 from needs import needs
 from rocwright.sdk.intake.distribution import named_distribution
 
+# Begins early: it takes minutes.
+pytestmark = pytest.mark.long
+
 SID = named_distribution("debian-sid")
 NAME = "debian-sid-small"
 # RCCL's units of relocatable device code export their bundle; rocFFT and rocRAND are as all others.

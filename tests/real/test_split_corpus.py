@@ -26,6 +26,9 @@ from rocwright.device_code.verify.verify import verify
 from rocwright.device_code.wheel.wheel import split_wheel
 from rocwright.model.gpu import base_targets
 
+# Begins early: it takes minutes.
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture(scope="session")
 def split(unpacked, tmp_path_factory):

@@ -16,11 +16,15 @@ from rocwright.check.contract import ContractTable, Terms, terms_of
 from rocwright.check.environments import PythonPlatform, environments_of, read_requirement
 from rocwright.check.facts import Facts, Installation
 from rocwright.check.libraries import Libraries
+from rocwright.check.modules import ModuleTable
 from rocwright.check.report import SizeTable
+from rocwright.check.scopes import Scopes
 from rocwright.data import load_table
+from rocwright.model.environment import OwnedNames
 from rocwright.model.findings import Clause, Severity
 from rocwright.model.patterns import any_pattern
 from rocwright.model.platforms import Platforms, RocmLibraries
+from rocwright.model.symbols import StableAbi
 from rocwright.wheel.read import place_of
 
 
@@ -95,6 +99,7 @@ class Context:
     installations: tuple[Installation, ...] = ()
     platforms: Platforms = field(default_factory=lambda: load_table("platforms", Platforms))
     rocm_libraries: RocmLibraries = field(default_factory=lambda: load_table("packages", RocmLibraries))
+    owned_names: OwnedNames = field(default_factory=lambda: load_table("environment", OwnedNames))
 
     def terms(self, project: str) -> Terms:
         """What the contract asks of a package."""
@@ -138,6 +143,21 @@ class Context:
     def libraries(self) -> Libraries:
         """Which file holds which library."""
         return Libraries(self.files, self.platforms.provider)
+
+    @cached_property
+    def scopes(self) -> Scopes:
+        """Which libraries see each other's symbols."""
+        return Scopes(self.libraries, self.platforms)
+
+    @cached_property
+    def stable_abi(self) -> StableAbi:
+        """What extensions for the stable ABI may use."""
+        return load_table("stable_abi", StableAbi)
+
+    @cached_property
+    def modules(self) -> Mapping[str, ModuleTable]:
+        """The Python modules of each file, by the file's name."""
+        return {facts.name: ModuleTable(facts) for facts in self.files}
 
     @cached_property
     def environments(self) -> tuple[PythonPlatform, ...]:

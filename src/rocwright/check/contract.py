@@ -27,7 +27,9 @@ class PackageRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     is laid over or beside, and is never installed without, `{1}` in it what the first star of the name
     stands for. `budget` is the largest size of the file, `target_budget` of the device code for one target in
     it (unpacked), in bytes. `extras` are those of a package that tells them only while it is being installed;
-    `refuses` says that its installation fails by design, with an explanation.
+    `refuses` says that its installation fails by design, with an explanation. `never_imported` are Python
+    files that are data; what is wrong with the modules `told_apart`, rules of
+    their own tell.
     """
 
     names: tuple[str, ...]
@@ -45,6 +47,8 @@ class PackageRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     target_budget: int | None = None
     extras: tuple[str, ...] = ()
     refuses: bool = False
+    never_imported: tuple[str, ...] = ()
+    told_apart: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.names:
@@ -53,6 +57,7 @@ class PackageRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             if name != re.sub(r"[-_.]+", "-", name).lower():
                 raise ValueError(f"{name!r} fits no package: names are lower-case, with single hyphens")
         paths = (*self.required, *self.forbidden, *self.bundled, *self.own_rocm)
+        paths = (*paths, *self.never_imported, *self.told_apart)
         for pattern in (*self.names, *paths, *self.provided, *self.pinned):
             if re.search(r"[{}]", re.sub(r"\{[^{}]*\}", "", pattern)):
                 raise ValueError(f"{pattern!r} has a brace without its partner")
@@ -64,12 +69,17 @@ class ContractTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     `growth` is how much larger than in the previous set a file, or the code of a target, may be: 0.03 is 3 %;
     what grew by no more than `small_growth` bytes is never reported. `own` are patterns over names of
     packages that only our indexes have: what is required of them must be in the set. `adopted` are rules
-    whose errors are warnings in wheels that others built and published.
+    whose errors are warnings in wheels that others built and published. `strangers` are patterns over
+    packages for GPUs of other vendors, `strange_builds` over local versions of builds that are not for ROCm,
+    `rocm_code` over ROCm's packages with code for GPUs.
     """
 
     package: tuple[PackageRow, ...]
     own: tuple[str, ...] = ()
     adopted: tuple[str, ...] = ()
+    strangers: tuple[str, ...] = ()
+    strange_builds: tuple[str, ...] = ()
+    rocm_code: tuple[str, ...] = ()
     growth: float = 0.03
     small_growth: int = 1_000_000
 
@@ -95,9 +105,14 @@ class Terms:
     target_budget: int | None = None
     extras: tuple[str, ...] = ()
     refuses: bool = False
+    never_imported: tuple[str, ...] = ()
+    told_apart: tuple[str, ...] = ()
 
 
-_JOINED = ("required", "forbidden", "bundled", "own_rocm", "provided", "pinned", "extras")
+_JOINED = (
+    "required", "forbidden", "bundled", "own_rocm", "provided", "pinned", "extras",
+    "never_imported", "told_apart",
+)  # fmt: skip
 _LAST = ("host", "budget", "target_budget", "refuses")
 assert {*_JOINED, *_LAST, "rules", "severity"} == {field.name for field in fields(Terms)}
 

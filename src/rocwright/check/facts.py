@@ -11,7 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from rocwright.binary.symbols import Symbols
 from rocwright.device_code.kpack import Marker
+from rocwright.device_code.origin import SplitOrigin
 
 
 @dataclass(frozen=True)
@@ -40,7 +42,12 @@ class Member:
 
 @dataclass(frozen=True)
 class Headers:
-    """METADATA or PKG-INFO as written; `unparsed` are its malformed lines, as the parser names them."""
+    """METADATA or PKG-INFO as written; `unparsed` are its malformed lines, as the parser names them.
+
+    `twice` are fields that may be given once and are given more often, with their values. `hidden` are lines
+    that look like fields and stand behind the end of the headers. `not_utf8` is the first line with other
+    bytes, counted from 1.
+    """
 
     metadata_version: str | None = None
     name: str | None = None
@@ -53,6 +60,9 @@ class Headers:
     license_files: tuple[str, ...] = ()
     unparsed: tuple[str, ...] = ()
     dynamic: tuple[str, ...] = ()
+    twice: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    hidden: tuple[str, ...] = ()
+    not_utf8: int | None = None
 
 
 @dataclass(frozen=True)
@@ -67,8 +77,12 @@ class WrongCode:
 class ElfFacts:
     """What a host library, program or object file says; `problem` when it could not be read.
 
-    `kind` and `machine` as in `binary.elf.Elf`; of a file for a 32-bit or big-endian machine nothing else is
-    known. `versions` are the symbol versions it needs of a library (`libc.so.6` -> `GLIBC_2.34`). `stack` is
+    `kind` and `machine` as in `binary.elf.Elf`; of a file for a 32-bit or big-endian machine (`bits`,
+    `order`)
+    nothing else is known. `program` marks a position-independent program, which is no library. `symbols`
+    is None
+    where they are not known. `versions` are the symbol versions it needs of a library
+    (`libc.so.6` -> `GLIBC_2.34`). `stack` is
     what PT_GNU_STACK asks for, None without one. `writable_dynamic` is None without a dynamic table.
     `targets` are those of the device code in it, `code_sizes` its bytes by target (unpacked), `wrong_code`
     what is not what it says. `marker` is that of a split library.
@@ -91,6 +105,10 @@ class ElfFacts:
     wrong_code: tuple[WrongCode, ...] = ()
     marker: Marker | None = None
     problem: str | None = None
+    bits: int = 64
+    order: Literal["little", "big"] = "little"
+    program: bool = False
+    symbols: Symbols | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True)
@@ -138,14 +156,63 @@ class KpackFacts:
 
 
 @dataclass(frozen=True)
+class Import:
+    """An import that holds whenever its module is: no condition and no `try` is around it.
+
+    `dots` are those in front of `module`, which may be empty then; `names` what is taken of it, None for
+    `import module`. `raised` says that something may be raised before.
+    """
+
+    line: int
+    dots: int
+    module: str
+    names: tuple[str, ...] | None = None
+    raised: bool = False
+
+
+@dataclass(frozen=True)
+class PythonFacts:
+    """What an interpreter makes of a module's source; of a module without a fact nothing is to be told.
+
+    `problem` at `line` is why it does not compile. `needs` is the minor version of Python 3 whose syntax it
+    has, 0 for any. `names` are those that it binds, told of packages and of what entry points lead to;
+    `dynamic` means that there may be more, `spreads` that modules below it may come from elsewhere.
+    `version` is a literal `__version__`. `imports` are only those of modules that some wheel at hand has.
+    """
+
+    member: str
+    problem: str | None = None
+    line: int = 0
+    needs: int = 0
+    names: frozenset[str] | None = None
+    dynamic: bool = False
+    spreads: bool = False
+    version: str | None = None
+    imports: tuple[Import, ...] = ()
+
+
+@dataclass(frozen=True)
+class OriginFacts:
+    """What a file beside archives says of the split that a wheel is of; `problem` when it says nothing."""
+
+    member: str
+    origin: SplitOrigin | None = None
+    problem: str | None = None
+
+
+@dataclass(frozen=True)
 class Facts:
     """One distribution file; `size` in bytes.
 
-    `project` and `version` come from the file name (normalised; empty when it is no valid name), `tags` from
-    the name, `wheel_tags` from WHEEL. `unreadable` says why nothing could be gathered, `bomb` why its members
-    were not inflated, `structure` why the strict reader refuses the wheel. `damaged` are members that cannot
-    be inflated to what the directory says, `record` what RECORD and the members disagree about. `texts` are
-    the sources that rules read, by member. `sbom` and `licences` are members below the dist-info directory.
+    `project` and `version` come from the file name (normalised; empty when it is no valid name), `tags` and
+    `build` (number, letters) from the name, `wheel_tags` and `wheel_fields` (by key in lower case; None
+    where there are none to judge) from WHEEL. `unreadable` says why nothing could be gathered, `bomb` why
+    its members were not inflated, `structure` why the strict reader refuses the wheel, `layout` what
+    readers of the archive would disagree about. `damaged` are members that cannot be inflated to what the
+    directory says, `record` what RECORD and the members disagree about. `texts` are the sources that rules
+    read, by member, of an sdist without its folder. `sbom` and `licences` are members below the dist-info
+    directory. `python` was judged by Python 3.`judged_by`; `unmerged` are texts with the marks of a merge,
+    by the line; `shebangs` the first lines of scripts.
     """
 
     path: Path
@@ -160,7 +227,10 @@ class Facts:
     members: tuple[Member, ...] = ()
     dist_infos: tuple[str, ...] = ()
     wheel_tags: frozenset[str] = frozenset()
+    wheel_fields: Mapping[str, tuple[str, ...]] | None = None
+    build: tuple[int, str] | tuple[()] = ()
     headers: Headers = Headers()
+    layout: tuple[Fault, ...] = ()
     damaged: tuple[Fault, ...] = ()
     record: tuple[Fault, ...] = ()
     texts: Mapping[str, str] = field(default_factory=dict)
@@ -170,6 +240,11 @@ class Facts:
     pe: tuple[PeFacts, ...] = ()
     code: tuple[CodeFile, ...] = ()
     archives: tuple[KpackFacts, ...] = ()
+    python: tuple[PythonFacts, ...] = ()
+    judged_by: int = 0
+    unmerged: Mapping[str, int] = field(default_factory=dict)
+    shebangs: Mapping[str, str] = field(default_factory=dict)
+    origins: tuple[OriginFacts, ...] = ()
 
     @property
     def name(self) -> str:
@@ -189,12 +264,29 @@ class Facts:
 
 
 @dataclass(frozen=True)
+class ImportTry:
+    """What came of importing one module of a set after it was installed.
+
+    `fault` is what is wrong with `file`, in its `member`, and `about` the symbol, library or module at issue.
+    `left` says why nothing is known. Neither: it was imported.
+    """
+
+    module: str
+    file: str
+    fault: str = ""
+    member: str = ""
+    about: str = ""
+    left: str = ""
+
+
+@dataclass(frozen=True)
 class Installation:
     """One installer on one Python and platform.
 
     `problems` say what went wrong, none where everything was installed. `asked` are the distributions whose
     metadata or content the installer fetched, by project. `not_tried` says why it was not done at all.
-    `stand_ins` are empty wheels, made up for packages that the set needs from elsewhere.
+    `stand_ins` are empty wheels, made up for packages that the set needs from elsewhere. `version` is the
+    installer's, `projects` those of the set that were installed, `imports` what they offer at top level.
     """
 
     installer: str
@@ -204,5 +296,6 @@ class Installation:
     not_tried: str | None = None
     next_step: str = ""
     stand_ins: tuple[str, ...] = ()
+    version: str = ""
     projects: tuple[str, ...] = ()
-    seconds: float = 0.0
+    imports: tuple[ImportTry, ...] = ()

@@ -1,6 +1,7 @@
 """Try the installation of a set: every Python and platform of it that is at hand, with pip and with uv.
 
-Each planned installation is done from an index of its own, and what is there afterwards is looked at.
+Each planned installation is done from an index of its own. What is there afterwards is looked at, then
+imported.
 """
 
 from __future__ import annotations
@@ -29,8 +30,10 @@ from packaging.version import Version
 
 from rocwright.check.context import Context
 from rocwright.check.environments import PythonPlatform
-from rocwright.check.facts import Facts, Installation
+from rocwright.check.facts import Facts, ImportTry, Installation
+from rocwright.check.imports import try_imports
 from rocwright.check.install_plan import InstallPlan, StandIn, plan_install
+from rocwright.check.installers import INSTALLERS, Surroundings, Tool, missing_tool, tool
 from rocwright.errors import CommandFailed, InvalidInput, MissingTool
 from rocwright.system import process, venv
 from rocwright.system.files import remove_tree, require_space
@@ -44,7 +47,6 @@ from rocwright.wheel.metadata import (
     wheel_stem,
 )
 
-INSTALLERS = ("pip", "uv")
 _MOST_LINES, _MOST_LETTERS = 8, 900
 # An sdist that selects by the machine's GPU is told what to select: the set is proved, not this machine.
 _FAMILY, _SET_FACTS = "ROCM_SDK_TARGET_FAMILY", "rocm_set.json"
@@ -64,55 +66,81 @@ class Index(Protocol):
         """Names of files whose content or metadata was asked for."""
 
 
-def missing_tool(installer: str) -> str | None:
-    """What to do to have an installer that is not here; None when it is."""
-    try:
-        _ = venv.pip_command() if installer == "pip" else venv.uv_command()
-    except MissingTool as error:
-        return error.next_step or f"install {installer}"
-    return None
-
-
 def install(
     plan: InstallPlan, installer: str, index: Index, work: Path, *, python: Path, log: Path | None = None
 ) -> Installation:
     """Install everything of the plan at once into a fresh environment below `work`, which is removed again.
 
-    Whatever the installer refuses becomes a problem of the result, in its own words.
+    Whatever the installer refuses becomes a problem of the result, in its own words. Where it
+    refuses nothing, what the set offers at top level is imported.
     """
     root = work / f"{installer}-{plan.environment.abi}"
+    around = Surroundings(root / "home")
+    where = str(plan.environment)
     problems: tuple[str, ...]
+    imports: tuple[ImportTry, ...] = ()
+    version = ""
     try:
+        chosen = tool(installer, around, python, log)
+        if isinstance(chosen, str):
+            return Installation(installer, where, not_tried=chosen, next_step=missing_tool(installer) or "")
+        version = chosen.version
         environment = venv.create(root / "env", python=python, log=log)
-        _run(plan, installer, index, root, environment, log)
+        _run(plan, installer, chosen, index, around, environment, log)
         problems = tuple(_wrong(environment, plan))
+        if not problems:
+            imports = tuple(try_imports(plan.facts, environment, around, log))
     except CommandFailed as error:
         problems = (_plain(error.tail, index.url, work),)
     finally:
         remove_tree(root)
     return Installation(
         installer=installer,
-        where=str(plan.environment),
+        where=where,
         problems=problems,
         asked=_by_project(index.asked()),
         stand_ins=tuple(map(str, plan.stand_ins)),
+        version=version,
+        projects=tuple(sorted(plan.expected)),
+        imports=imports,
     )
 
 
 def _run(
-    plan: InstallPlan, installer: str, index: Index, root: Path, environment: Environment, log: Path | None
+    plan: InstallPlan,
+    installer: str,
+    chosen: Tool,
+    index: Index,
+    around: Surroundings,
+    environment: Environment,
+    log: Path | None,
 ) -> None:
-    scratch = root / "tmp"
-    scratch.mkdir(parents=True)
-    # No proxy stands between two processes of one machine; big wheels are unpacked on the disk of the set.
-    env = {"NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1", "TMPDIR": str(scratch), **_selection(plan.files)}
+    env = {**around.env, **_selection(plan.files)}
     places = Closed(index_url=index.url)
     if installer == "pip":
         venv.pip_install(
-            environment, plan.requirements, closed=places, log=log, options=["--no-compile"], env=env
+            environment,
+            plan.requirements,
+            closed=places,
+            log=log,
+            options=["--no-compile"],
+            env=env,
+            command=chosen.argv,
+            cwd=around.home,
+            drop_env=around.dropped,
         )
     else:
-        venv.uv_install(environment, plan.requirements, closed=places, cache=root / "cache", log=log, env=env)
+        venv.uv_install(
+            environment,
+            plan.requirements,
+            closed=places,
+            cache=around.home / "cache",
+            log=log,
+            env=env,
+            command=chosen.argv,
+            cwd=around.home,
+            drop_env=around.dropped,
+        )
 
 
 def _selection(files: Iterable[Path]) -> Mapping[str, str]:
@@ -247,10 +275,6 @@ def _both(plan: InstallPlan, serve: Serve, work: Path, python: Path, log: Path |
     files = [*plan.files, *stand_ins]
 
     def try_it(installer: str) -> Installation:
-        missing = missing_tool(installer)
-        if missing is not None:
-            where = str(plan.environment)
-            return Installation(installer, where, not_tried="it is not installed", next_step=missing)
         own = None if log is None else log.with_name(f"{log.stem}-{installer}{log.suffix}")
         with serve(files, folder / installer) as index:
             return install(plan, installer, index, work, python=python, log=own)

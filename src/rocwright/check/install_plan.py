@@ -35,7 +35,7 @@ class InstallPlan:
     `requirements` are given to the installer as they are: names and extras, as a user gives them; that each
     has one version is the set's business. `files` are what its index holds besides the stand-ins. `expected`
     maps projects to the versions of which one must be there afterwards. `size` is in bytes,
-    unpacked. `obstacle` says why it needs no trying: other rules report it.
+    unpacked. `obstacle` says why it needs no trying: other rules report it. `facts` are of what is installed.
     """
 
     environment: PythonPlatform
@@ -45,6 +45,7 @@ class InstallPlan:
     expected: Mapping[str, tuple[str, ...]]
     size: int
     obstacle: str | None = None
+    facts: tuple[Facts, ...] = ()
 
 
 def plan_install(context: Context, environment: PythonPlatform) -> InstallPlan:
@@ -64,6 +65,7 @@ def plan_install(context: Context, environment: PythonPlatform) -> InstallPlan:
         },
         size=sum(member.size for facts in chosen for member in facts.members),
         obstacle=_obstacle(context, files, needs),
+        facts=tuple(chosen),
     )
 
 
@@ -145,12 +147,21 @@ def _stand_ins(needs: list[Requirement], held: set[str]) -> Iterator[StandIn]:
 def version_for(specifier: SpecifierSet) -> str | None:
     """A version that satisfies the specifiers, the newest of those they are made of or come next; or None."""
     candidates = {Version("1")}
+    if any(one.operator == "===" and not _is_version(one.version) for one in specifier):
+        return None  # no version that can be compared is spelled so
     for one in specifier:
         named = Version(one.version.removesuffix(".*"))
         *front, last = named.release
         more = ".".join(map(str, [*front, last + 1]))
         less = ".".join(map(str, [*front, last - 1, 9999])) if last else None
         texts = [str(named), more, f"{named.public}.post1", f"{named.base_version}.1", less, "0"]
+        texts += [f"{named.public}.dev0", f"{named.public}.post1.dev0"]
+        if named.pre is not None:
+            texts += [f"{named.base_version}{named.pre[0]}{named.pre[1] + 1}"]
+        if named.dev is not None:
+            texts += [f"{named.base_version}.dev{named.dev + 1}", f"{named.base_version}a0"]
+        if named.post is not None:
+            texts += [f"{named.base_version}.post{named.post + 1}", f"{named.public}.dev0"]
         candidates |= {Version(text) for text in texts if text is not None and _is_version(text)}
     good = [version for version in candidates if specifier.contains(version, prereleases=True)]
     final = [version for version in good if not version.is_prerelease]

@@ -176,13 +176,23 @@ class Looked(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     targets: tuple[str, ...] = ()
 
 
+class Proved(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Where the set was installed: Python and platform, installer and version, projects, modules imported."""
+
+    where: str
+    installer: str
+    version: str
+    projects: tuple[str, ...] = ()
+    imported: tuple[str, ...] = ()
+
+
 class Report(HasFindings, msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """All findings over some files; holds file names, no folders, so it is the same on every machine.
 
     `targets` are those that were asked for, None where none were. `unwaivable` are the rules that no waiver
     lets pass. `sizes` are of all files, those of the set beside them included, `changes` what they differ in
     from the previous set. `stand_ins` are empty wheels that stood for packages from elsewhere when the set
-    was installed.
+    was installed, `proved` says where it was.
     """
 
     files: tuple[str, ...]
@@ -194,6 +204,7 @@ class Report(HasFindings, msgspec.Struct, frozen=True, forbid_unknown_fields=Tru
     sizes: SizeTable = SizeTable()
     changes: tuple[SizeChange, ...] = ()
     stand_ins: tuple[str, ...] = ()
+    proved: tuple[Proved, ...] = ()
     schema: str = REPORT_SCHEMA
 
     @property

@@ -6,7 +6,7 @@ Also the quick check of a build job: are the wheels it should have made there, w
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import msgspec
@@ -14,9 +14,9 @@ from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel
 
 from rocwright.check.context import Context, Problem, Request, Rule, SetRule
 from rocwright.check.contract import ContractTable
-from rocwright.check.facts import Facts, Installation
+from rocwright.check.facts import Facts, ImportTry, Installation
 from rocwright.check.gather import gather_all
-from rocwright.check.report import Looked, Report, SizeTable, changes, read_sizes, sizes_of
+from rocwright.check.report import Looked, Proved, Report, SizeTable, changes, read_sizes, sizes_of
 from rocwright.check.rules import (
     ARCHIVE_BOMB,
     EMPTY_FOLDER,
@@ -164,13 +164,21 @@ def judge(
     `findings` are kept in front; `installations` are what came of installing the set, where that was tried.
     """
     context = _context(files, beside, request, contract, installations)
-    # What was not tried was not judged, either.
-    set_rules = [rule for rule in set_rules if installations or not rule.proof]
+    # What was not tried was not judged, either; only that is said.
+    tried = any(done.not_tried is None for done in installations)
+    set_rules = [
+        rule for rule in set_rules if not rule.proof or tried or (installations and rule.id == "set-unproved")
+    ]
     absent = (name for name in request.expect if name not in context.by_project)
+    read = (
+        *(finding for facts in files for finding in _check_one(facts, context, rules)),
+        *_check_set(context, [rule for rule in set_rules if not rule.proof]),
+    )
+    context = replace(context, installations=tuple(_unexplained(installations, read)))
     found = (
         *findings,
-        *(finding for facts in files for finding in _check_one(facts, context, rules)),
-        *_check_set(context, set_rules),
+        *read,
+        *_check_set(context, [rule for rule in set_rules if rule.proof]),
         *(EXPECTED.broken(name, f"no wheel of {name} is there") for name in absent),
     )
     applied: tuple[Clause, ...] = (*OWN_RULES, *rules, *set_rules)
@@ -185,7 +193,15 @@ def judge(
         sizes=sizes,
         changes=() if request.previous is None else changes(request.previous, sizes),
         stand_ins=tuple(sorted({name for done in installations for name in done.stand_ins})),
+        proved=tuple(_proved(installations)),
     )
+
+
+def _proved(installations: Sequence[Installation]) -> Iterator[Proved]:
+    for done in installations:
+        if done.not_tried is None and not done.problems:
+            imported = tuple(one.module for one in done.imports if not (one.fault or one.left))
+            yield Proved(done.where, done.installer, done.version, done.projects, imported)
 
 
 def _context(
@@ -242,6 +258,21 @@ def _check_one(facts: Facts, context: Context, rules: Sequence[Rule]) -> list[Fi
     if facts.structure is not None and not any(finding.severity == "error" for finding in found):
         found.append(STRUCTURE.broken(facts.name, facts.structure))
     return found
+
+
+def _unexplained(installations: Sequence[Installation], read: Sequence[Finding]) -> Iterator[Installation]:
+    """Installations without the failed imports that an error of a file's content explains better."""
+    errors = [finding for finding in read if finding.severity == "error"]
+
+    def known(one: ImportTry) -> bool:
+        about = [finding for finding in errors if finding.file == one.file]
+        return any(
+            one.member in finding.members or (one.about and one.about in finding.cause) for finding in about
+        )
+
+    for done in installations:
+        left = tuple(one for one in done.imports if not (one.fault and known(one)))
+        yield replace(done, imports=left)
 
 
 def _check_set(context: Context, rules: Sequence[SetRule]) -> list[Finding]:

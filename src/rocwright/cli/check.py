@@ -60,7 +60,8 @@ def check(
         The set before this one, to compare sizes with: a directory of wheels, a set's manifest, or what
         `--json` printed.
     install
-        Install the set with pip and uv, from an index on this machine that holds nothing else; needs --set.
+        Install the set with pip and uv, from an index on this machine that holds nothing else, and import
+        what it offers; needs --set.
     adopted
         Others built and published these wheels: what only ROCm's own packages promise is a warning, as for
         `rocwright set create --from-index`.
@@ -100,7 +101,7 @@ def check(
         jobs=jobs or available_cores(),
         adopted=adopted,
     )
-    report = check_set(asked, install=install, note=console.say if install else lambda _: None)
+    report = check_set(asked, install=install or None, note=console.say if install else lambda _: None)
     seconds = time.monotonic() - began
     left = len(report.weighed(waivers, today).refused)
     more = {"left": left, "waivers": waivers, "seconds": round(seconds, 2)}

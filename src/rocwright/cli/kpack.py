@@ -161,6 +161,7 @@ def _require_wheels(paths: tuple[Path, ...]) -> None:
 def verify(
     *paths: Path,
     against: Path | None = None,
+    targets: str | None = None,
     jobs: OptionalCount = None,
 ) -> Iterator[Reply]:
     """Verify split libraries, archives, directories or sets of wheels; offline. Exit code 9 on an error.
@@ -174,6 +175,8 @@ def verify(
         Split libraries, archives, directories that a split wrote, or all wheels of a set.
     against
         The fat library, directory or wheel that was split: every code object is compared with it.
+    targets
+        GPU targets that are meant to be here, with commas; without it all that the host was split into.
     jobs
         Threads (default: this machine's cores).
     json
@@ -181,7 +184,8 @@ def verify(
     """
     if against is not None:
         _require_exists(against)
-    report = verify_paths(_given(paths), against=against, threads=jobs or available_cores())
+    wanted = given_targets(targets) or None
+    report = verify_paths(_given(paths), against=against, targets=wanted, threads=jobs or available_cores())
 
     def show() -> None:
         for line in (*report.findings, *report.notes):

@@ -118,8 +118,22 @@ def show_report(
     _show_changes(report)
     if report.stand_ins:
         console.out(f"empty stand-ins while installing: {' '.join(map(plain, report.stand_ins))}")
+    for line in proved_lines(report):
+        console.out(line)
     if report.passed_on(today, waivers):
         console.out(summary(report, waivers, today, seconds=seconds))
+
+
+def proved_lines(report: Report) -> list[str]:
+    """What was proved by installing, a line for each Python and platform."""
+    lines = []
+    for where, group in groupby(report.proved, lambda one: one.where):
+        done = list(group)
+        tools = " and ".join(f"{one.installer} {one.version}" for one in done)
+        imported = sorted(set.intersection(*(set(one.imported) for one in done)))
+        counts = f"{_count(len(done[0].projects), 'package')}, {_count(len(imported), 'module')} imported"
+        lines.append(f"proved: {tools} install the set for {plain(where)}: {counts}")
+    return lines
 
 
 def _show_changes(report: Report) -> None:

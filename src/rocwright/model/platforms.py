@@ -35,7 +35,8 @@ class LinuxRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     `runtime` are those of which a process has one copy. `foreign` are patterns over paths where libraries for
     other machines are no mistake, `bundled` is the regular expression of names that only a repaired wheel
-    has, `machines` are ELF machine numbers by the end of a platform tag.
+    has, `machines` are ELF machine numbers by the end of a platform tag; `bits_32` and `big_endian` are those
+    whose libraries are not 64-bit, or not little-endian.
     """
 
     runtime: tuple[str, ...]
@@ -44,6 +45,13 @@ class LinuxRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     foreign: tuple[str, ...]
     bundled: str
     machines: dict[str, int]
+    bits_32: tuple[str, ...] = ()
+    big_endian: tuple[str, ...] = ()
+
+    def form(self, machine: int) -> tuple[int, str]:
+        """Bits, and `little` or `big`, of the libraries for a machine number."""
+        names = {name for name, number in self.machines.items() if number == machine}
+        return 64 - 32 * bool(names & set(self.bits_32)), "big" if names & set(self.big_endian) else "little"
 
 
 class WindowsMachines(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

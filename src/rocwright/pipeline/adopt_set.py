@@ -91,7 +91,8 @@ class How:
     `resolve` tries it with pip and uv, `download` fetches its files, checks them and puts them into the
     store: True for all, False for none, None where they have to be fetched anyway. With `dry_run` nothing is
     written. `family` names it where its packages do not; `families` are targets by family, where there are
-    more than the built-in families. `asked` are the options that name the place.
+    more than the built-in families. `asked` are the options that name the place. With `install`, a set whose
+    files are here is installed as a whole.
     """
 
     resolve: bool = True
@@ -100,6 +101,7 @@ class How:
     dry_run: bool = False
     family: str | None = None
     families: Mapping[str, tuple[str, ...]] | None = None
+    install: bool = False
 
 
 def adopt(
@@ -132,7 +134,7 @@ def adopt(
     checked, targets = None, named_targets(found.files, families)
     if len(paths) == len(entries):
         note(f"checking {len(paths)} files")
-        checked = _checked(paths.values(), finder)
+        checked = _checked(paths.values(), finder, how, note)
         targets = targets or base_targets(
             one for file in checked.looked for one in file.targets if is_target(one)
         )
@@ -198,11 +200,11 @@ def _gathered(
             return found, entries, paths
 
 
-def _checked(paths: Iterable[Path], finder: Finder) -> Report:
+def _checked(paths: Iterable[Path], finder: Finder, how: How, note: Callable[[str], None]) -> Report:
     """What the contract's policy for wheels that others built finds in the files of a whole set."""
     targets = finder.wanted.targets or None
     asked = CheckRequest(tuple(paths), targets=targets, closed=True, contract=finder.contract, adopted=True)
-    return check_set(asked)
+    return check_set(asked, install=how.install, note=note if how.install else lambda _: None)
 
 
 def _asked(found: Judged, wanted: SetChoice, how: How) -> tuple[str, ...]:

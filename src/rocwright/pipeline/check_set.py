@@ -13,7 +13,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from packaging.requirements import Requirement
-from packaging.utils import canonicalize_name
+from packaging.utils import canonicalize_name, parse_wheel_filename
 
 from rocwright.check.context import Context, Request
 from rocwright.check.contract import ContractTable
@@ -41,24 +41,33 @@ _METADATA = ".metadata"
 def check_set(
     asked: CheckRequest,
     *,
-    install: bool = False,
+    install: bool | None = None,
     work_dir: Path | None = None,
     note: Callable[[str], None] = lambda _: None,
     log: Path | None = None,
 ) -> Report:
     """Check files as `CheckRequest` describes; with `install`, try to install all of them, too.
 
+    With False, the report says that this was left out; with None, nobody asks for it.
     The installation needs room for the set, unpacked, twice, below `work_dir` (by default the directory for
     temporary files); nothing stays there. Raises `NoSpace` when there is less.
     """
     note("reading the files")
     gathered = gather_paths(asked)
-    if not install or not gathered.context.files:
+    if install is None or not gathered.context.files:
         return gathered.judged()
+    if not install:
+        return gathered.judged([_left_out(gathered.context)])
     if work_dir is not None:
         work_dir.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="rocwright-install-", dir=work_dir) as work:
         return gathered.judged(prove(gathered.context, serve_files, Path(work), note=note, log=log))
+
+
+def _left_out(context: Context) -> Installation:
+    where = ", ".join(map(str, context.environments))
+    step = "prove it: rocwright check --set DIR --install"
+    return Installation("pip and uv", where, not_tried="the installation was left out", next_step=step)
 
 
 class _Served:
@@ -167,9 +176,7 @@ def judge_metadata(
         installations=installations,
         rules=[rule for rule in RULES if rule.by_metadata],
         set_rules=[
-            rule
-            for rule in SET_RULES
-            if rule.proof or (rule.by_metadata and not (open_ended and rule.id == "set-device"))
+            rule for rule in SET_RULES if rule.by_metadata and not (open_ended and rule.id == "set-device")
         ],
     )
 
@@ -183,6 +190,7 @@ def _facts(one: Offered, told: Told | RocwrightError | None, folder: Path, wante
         project=one.project,
         version=one.version,
         tags=one.tags,
+        build=parse_wheel_filename(one.name)[2] if one.is_wheel else (),
         dist_infos=("-".join(one.name.split("-")[:2]) + ".dist-info",),
     )
     if isinstance(told, RocwrightError):

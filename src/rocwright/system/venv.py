@@ -128,7 +128,7 @@ def create(
     remove_tree(root)
     interpreter = str(python or sys.executable)
     process.run(
-        [interpreter, "-m", "venv", *([] if pip else ["--without-pip"]), str(root)],
+        [interpreter, "-I", "-m", "venv", *([] if pip else ["--without-pip"]), str(root)],
         log=log,
         drop_env=_LEAKS,
         next_step="install Python's venv module (Debian: python3-venv)",
@@ -144,8 +144,13 @@ def pip_install(
     log: Path | None = None,
     options: Sequence[str] = (),
     env: Mapping[str, str] | None = None,
+    command: Sequence[str] = (),
+    cwd: Path | None = None,
+    drop_env: Sequence[str] = (),
 ) -> process.Completed:
     """Install with pip; `closed` None means a tool install from the user's own index.
+
+    `command` is how to call it, where it is not the one at hand; `cwd` and `drop_env` as for any process.
 
     No pip cache in closed installs: it keeps wheels built from the `rocm` sdist, and with them the GPU
     choice of an earlier install.
@@ -153,11 +158,12 @@ def pip_install(
     places = [] if closed is None else [*closed.arguments(), "--no-cache-dir", "--pre"]
     isolation = TOOL_PIP_ENV if closed is None else _closed_pip_env()
     return process.run(
-        [*pip_command(), "--python", str(environment.python), "install", "--no-input", *places, *options]
-        + list(requirements),
+        [*(command or pip_command()), "--python", str(environment.python)]
+        + ["install", "--no-input", *places, *options, *requirements],
+        cwd=cwd,
         log=log,
         env={"PIP_DISABLE_PIP_VERSION_CHECK": "1", **isolation, **(env or {})},
-        drop_env=[*_LEAKS, *_pip_variables(closed)],
+        drop_env=[*_LEAKS, *_pip_variables(closed), *drop_env],
     )
 
 
@@ -214,14 +220,21 @@ def uv_install(
     cache: Path,
     log: Path | None = None,
     env: Mapping[str, str] | None = None,
+    command: Sequence[str] = (),
+    cwd: Path | None = None,
+    drop_env: Sequence[str] = (),
 ) -> process.Completed:
-    """Install with uv from the closed places only, with a cache of its own at `cache`."""
+    """Install with uv from the closed places only, with a cache of its own at `cache`.
+
+    `command` is how to call it, where it is not the one at hand; `cwd` and `drop_env` as for any process.
+    """
     return process.run(
-        [uv_command(), "pip", "install", "--no-config", "--python", str(environment.python)]
+        [*(command or [uv_command()]), "pip", "install", "--no-config", "--python", str(environment.python)]
         + [*closed.arguments(), "--prerelease", "allow", "--cache-dir", str(cache), *requirements],
+        cwd=cwd,
         log=log,
         env={"UV_NO_PROGRESS": "1", **(env or {})},
-        drop_env=[*_LEAKS, *(name for name in os.environ if name.startswith("UV_"))],
+        drop_env=[*_LEAKS, *(name for name in os.environ if name.startswith("UV_")), *drop_env],
     )
 
 

@@ -73,7 +73,11 @@ def _sets(shell: Shell) -> None:
     rocm_wheels.make_wheel(shell.home / "dist", "7.10.0")
     # What stands in for compiled files holds no code of GPUs.
     waiver = "--allow device-missing --reason 'stand-ins' --expires 2099-01-31"
-    made = shell(f"rocwright set create $HOME/dist --target gfx1100 --stage {SET} {waiver}", "NM-06", "FD-60")
+    made = shell(
+        f"rocwright set create $HOME/dist --target gfx1100 --stage --no-install {SET} {waiver}",
+        "NM-06",
+        "FD-60",
+    )
     id_ = made.out.split()[0]
     on = f"rocwright set promote newest {SET}"
     shell(on, "NM-06", "NM-06-staged", code=10)

@@ -67,7 +67,9 @@ def _uploads(shell: Shell) -> None:
 def _publish(shell: Shell, version: str, store: str) -> None:
     """Staged after it was checked; released when the tests of the policy have passed."""
     at = f"--store ~/{store}"
-    made = shell(f"rocwright set create ~/{version}/dist --family {FAMILY} --stage {at}", "UR-03")
+    made = shell(
+        f"rocwright set create ~/{version}/dist --family {FAMILY} --stage --no-install {at}", "UR-03"
+    )
     digest = made.out.split()[-1]
     shell(f"rocwright set promote newest --family {FAMILY} {at}", "UR-02", code=10)
     for suite in ("rocm-sdk", "smoke-host"):

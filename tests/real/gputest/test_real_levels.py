@@ -25,6 +25,9 @@ from rocwright.model.plan import parse_plan
 from rocwright.pipeline.records import Record, write_record
 from rocwright.store.objects.local import LocalStore
 
+# Begins early: it takes minutes.
+pytestmark = pytest.mark.long
+
 TORCH = "2.13.0+cpu"
 PLACE = "linux/cp311/release-2.6/gfx94X-dcgpu"
 CONFIG = """

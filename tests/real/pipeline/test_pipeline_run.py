@@ -22,6 +22,9 @@ import pytest
 from real.store.servers import Moto, S3Server, running
 from rocwright.store.objects.serve import serving
 
+# Begins early: it takes minutes.
+pytestmark = pytest.mark.long
+
 RUN = "4711"
 
 

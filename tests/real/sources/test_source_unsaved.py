@@ -17,6 +17,9 @@ from git_repos import Family
 from git_server import serving
 from real.sources.desk import SUBMODULES, Desk, facts, listing
 
+# Begins early: it takes minutes.
+pytestmark = pytest.mark.long
+
 STATES = {
     "pristine": ("--no-hipify",),
     "hipified": (),

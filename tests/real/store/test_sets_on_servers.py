@@ -79,7 +79,7 @@ def test_from_files_to_a_release_that_pip_installs(shop: Shop, tmp_path: Path) -
     digest = shop("create", shop.wheels("1.0"), *about, "--stage").stdout.strip()
     store = open_store(shop.address)
     before = contents(store)
-    shop("create", tmp_path / "dist-1.0", *about, "--stage")
+    shop("create", tmp_path / "dist-1.0", *about, "--stage", "--no-install")
     assert contents(store) == before
 
     for suite in ("rocm-sdk", "smoke-host"):
@@ -107,13 +107,13 @@ def test_from_files_to_a_release_that_pip_installs(shop: Shop, tmp_path: Path) -
     )
     assert said.stdout == "1.0\n"
 
-    second = shop("create", shop.wheels("2.0"), *about).stdout.strip()
+    second = shop("create", shop.wheels("2.0"), *about, "--no-install").stdout.strip()
     diff = json.loads(shop("diff", "release", second, "--json").stdout)
     assert diff["summary"] == "moved: helper 1.0 to 2.0, mylib 1.0+r1 to 2.0+r1"
 
 
 def test_a_file_that_was_changed_in_the_store_is_told_and_not_released(shop: Shop) -> None:
-    digest = shop("create", shop.wheels("1.0"), "--family", "fam", "--stage").stdout.strip()
+    digest = shop("create", shop.wheels("1.0"), "--family", "fam", "--stage", "--no-install").stdout.strip()
     store = open_store(shop.address)
     [key] = [one.key for one in store.list("files/") if one.key.endswith("mylib-1.0+r1-py3-none-any.whl")]
     data = bytearray(store.read(key))

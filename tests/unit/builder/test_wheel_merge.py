@@ -119,21 +119,35 @@ def test_each_family_gets_one_wheel(merged: Path, dist: Path, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
-    ("family", "archives", "further"),
+    ("family", "parts", "archives", "further"),
     [
-        ("gfx94X-dcgpu", ["gfx942"], ["torch/lib/rocblas/library/Kernels_gfx942.hsaco"]),
-        ("gfx90a-dcgpu", ["gfx90a:xnack+", "gfx90a:xnack-"], []),
-        ("gfx1100", ["gfx1100"], ["torch/lib/aotriton.images/amd-gfx11xx/flash/x.aks2"]),
+        ("gfx94X-dcgpu", ["gfx942"], ["gfx942"], ["torch/lib/rocblas/library/Kernels_gfx942.hsaco"]),
+        ("gfx90a-dcgpu", ["gfx90a"], ["gfx90a:xnack+", "gfx90a:xnack-"], []),
+        (
+            "gfx1100",
+            ["gfx1100", "gfx11"],
+            ["gfx1100"],
+            ["torch/lib/aotriton.images/amd-gfx11xx/flash/x.aks2"],
+        ),
     ],
 )
 def test_it_holds_the_host_and_exactly_the_familys_device_code(
-    family: str, archives: list[str], further: list[str], merged: Path, fat: Path, dist: Path
+    family: str,
+    parts: list[str],
+    archives: list[str],
+    further: list[str],
+    merged: Path,
+    fat: Path,
+    dist: Path,
 ) -> None:
     found = content(merged / family / HOST)
     host = content(dist / HOST)
     added = [f"torch/.kpack/mini_torch_{target}.kpack" for target in archives] + further
+    added += [f"torch/.kpack/mini_torch_{part}.json" for part in parts]
     assert found.files.keys() == host.files.keys() | set(added)
-    changed = {f"{STEM}.dist-info/METADATA", f"{STEM}.dist-info/RECORD"}
+    said = "torch/.kpack/mini_torch.json"
+    assert json.loads(found.files[said])["targets"] == archives
+    changed = {f"{STEM}.dist-info/METADATA", f"{STEM}.dist-info/RECORD", said}
     assert {name: found.files[name] for name in host.files.keys() - changed} == {
         name: host.files[name] for name in host.files.keys() - changed
     }
@@ -479,3 +493,37 @@ def test_the_command_takes_wheels_or_directories(
     (tmp_path / "x.so").write_bytes(b"")
     assert run(tmp_path / "x.so", "--output-dir", tmp_path / "out") == 2
     assert "x.so is neither a wheel nor a directory" in capsys.readouterr().err
+
+
+def test_databases_of_another_build_are_refused(dist: Path, tmp_path: Path) -> None:
+    """The wheel of a group has no archive that could tell."""
+    name = "torch/.kpack/mini_torch_gfx11.json"
+    shutil.copytree(dist, tmp_path / "in")
+
+    def another(text: bytes) -> bytes:
+        return json.dumps({**json.loads(text), "build": "0" * 32}).encode()
+
+    (tmp_path / "in" / device("gfx11")).unlink()
+    rewrite(dist / device("gfx11"), tmp_path / "in" / device("gfx11"), name, another)
+    with pytest.raises(
+        InvalidInput, match=r"gfx11-.* is of another build than mini_torch-.*: of 000000000000"
+    ):
+        merge_wheels(wheels(tmp_path / "in"), tmp_path / "out")
+
+
+def test_hosts_that_were_split_for_other_targets_unite_them(dist: Path, tmp_path: Path) -> None:
+    name = "torch/.kpack/mini_torch.json"
+    whole = json.loads(content(dist / HOST).files[name])
+
+    def only(*targets: str) -> Callable[[bytes], bytes]:
+        return lambda text: json.dumps({**json.loads(text), "targets": targets}).encode()
+
+    one, two = shard(dist, tmp_path / "one", "gfx942"), shard(dist, tmp_path / "two", "gfx1100", "gfx90a")
+    for place, targets in ((one, ["gfx942"]), (two, ["gfx1100", "gfx90a:xnack+", "gfx90a:xnack-"])):
+        old = place / "old"
+        (place / HOST).rename(old)
+        rewrite(old, place / HOST, name, only(*targets))
+        old.unlink()
+    merge_wheels(wheels(one, two), tmp_path / "out")
+    assert json.loads(content(tmp_path / "out" / HOST).files[name]) == whole
+    assert verify_record(open_wheel(tmp_path / "out" / HOST)) == ()

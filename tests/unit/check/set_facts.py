@@ -7,7 +7,16 @@ from pathlib import Path
 
 from rocwright.check.context import Request
 from rocwright.check.contract import ContractTable
-from rocwright.check.facts import CodeFile, ElfFacts, Facts, Headers, Installation, KpackFacts, Member
+from rocwright.check.facts import (
+    CodeFile,
+    ElfFacts,
+    Facts,
+    Headers,
+    Installation,
+    KpackFacts,
+    Member,
+    OriginFacts,
+)
 from rocwright.check.report import Report
 from rocwright.check.rules import SET_RULES
 from rocwright.check.run import judge
@@ -31,6 +40,7 @@ def wheel(
     elf: Sequence[ElfFacts] = (),
     archives: Sequence[KpackFacts] = (),
     code: Sequence[CodeFile] = (),
+    origins: Sequence[OriginFacts] = (),
 ) -> Facts:
     sizes = members if isinstance(members, Mapping) else dict.fromkeys(members, 10)
     return Facts(
@@ -46,6 +56,7 @@ def wheel(
         elf=tuple(elf),
         archives=tuple(archives),
         code=tuple(code),
+        origins=tuple(origins),
     )
 
 

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from set_facts import LINUX, PURE, found, sdist, set_report, split, wheel
 
-from rocwright.check.facts import ElfFacts, Facts, Installation, KpackFacts
+from rocwright.check.facts import ElfFacts, Facts, Installation, KpackFacts, OriginFacts
+from rocwright.device_code.origin import SplitOrigin
 
 CP312 = "cp312-cp312-linux_x86_64"
 WINDOWS = "cp311-cp311-win_amd64"
@@ -355,6 +356,62 @@ def test_code_of_another_build(host: str, device: str | None, *, stranger: bool)
     code = replace(archive("gfx942", "lib/libblas.so"), builds={"lib/libblas.so": device} if device else {})
     rules = [(rule, file) for rule, file, _ in found(*split_set(blas, code))]
     assert rules == [("set-build", "rocm_sdk_device_gfx942-7-py3-none-linux_x86_64.whl")] * stranger
+
+
+HOST_SAYS = SplitOrigin("x", "a" * 32, targets=("gfx906", "gfx942"))
+
+
+def origin(said: SplitOrigin, where: str = "_rocm/.kpack") -> OriginFacts:
+    return OriginFacts(f"{where}/{said.name}", said)
+
+
+@pytest.mark.parametrize(
+    ("build", "targets", "where", "cause"),
+    [
+        ("a", ("gfx942",), "_rocm/.kpack", ""),
+        ("b", ("gfx942",), "_rocm/.kpack", "its files for gfx942 are of build bbbbbbbbbbbb, "),
+        (
+            "a",
+            ("gfx942", "gfx942:xnack-"),
+            "_rocm/.kpack",
+            "it was split with an archive for gfx942:xnack-, ",
+        ),
+        # Of another host, which is not here.
+        ("b", ("gfx942",), "torch/.kpack", ""),
+    ],
+)
+def test_what_device_packages_say_of_their_split(
+    build: str, targets: tuple[str, ...], where: str, cause: str
+) -> None:
+    part = SplitOrigin("x", build * 32, "gfx942", targets)
+    host = wheel(
+        "rocm-sdk-libraries",
+        "7",
+        ANY_LINUX,
+        elf=[BLAS],
+        members=[BLAS.member],
+        origins=[origin(HOST_SAYS)],
+    )
+    code = device("gfx942", archives=[archive("gfx942", "lib/libblas.so")], origins=[origin(part, where)])
+    told = found(offering("gfx942"), host, code)
+    assert [(rule, file) for rule, file, _ in told] == [("set-origin", code.name)] * bool(cause)
+    assert all(text.startswith(cause) for _, _, text in told)
+
+
+def test_a_device_package_of_another_build_is_one_fault() -> None:
+    blas = replace(BLAS, marker=replace(BLAS.marker, build="a" * 32))
+    host = wheel(
+        "rocm-sdk-libraries",
+        "7",
+        ANY_LINUX,
+        elf=[blas],
+        members=[blas.member],
+        origins=[origin(HOST_SAYS)],
+    )
+    held = replace(archive("gfx942", "lib/libblas.so"), builds={"lib/libblas.so": "b" * 32})
+    part = origin(SplitOrigin("x", "b" * 32, "gfx942", ("gfx942",)))
+    code = device("gfx942", archives=[held], origins=[part])
+    assert [rule for rule, _, _ in found(offering("gfx942"), host, code)] == ["set-build"]
 
 
 def test_an_archive_that_cannot_be_read_is_reported_elsewhere() -> None:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 
 import pytest
 
-from command_line import Run
+from command_line import Ended, Run
 from wheels import write_wheel
 
 SETS = ("mylib", "helper")
@@ -16,8 +15,13 @@ SOURCE = "mylib=0123456789abcdef0123456789abcdef01234567"
 
 @pytest.fixture
 def run(rocwright: Run) -> Run:
-    """`rocwright set …`."""
-    return partial(rocwright, "set")
+    """`rocwright set …`; a set is created without its installation, unless that is asked for."""
+
+    def typed(command: str, *words: object) -> Ended:
+        quick = command == "create" and "--install" not in words
+        return rocwright("set", command, *words, *(["--no-install"] if quick else []))
+
+    return typed
 
 
 def wheels(folder: str, version: str, *, body: str = "") -> Path:

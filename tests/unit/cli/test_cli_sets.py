@@ -118,7 +118,7 @@ def test_what_a_check_found_is_json_where_that_is_asked_for(run: Run) -> None:
     for words in ([], ["--dry-run"]):
         done = run("create", folder, "--json", *words)
         check = done.json["check"]
-        assert (done.code, [one["rule"] for one in check["findings"]]) == (9, ["set-pins"])
+        assert (done.code, [one["rule"] for one in check["findings"]]) == (9, ["set-pins", "set-unproved"])
     assert not Path("store").exists()
 
 

@@ -64,7 +64,7 @@ def too_long(text: str) -> list[str]:
         "set pin",
         "set diff newest newest",
         "set promote newest --to release",
-        "set create dist-1.0-0 --dry-run",
+        "set create dist-1.0-0 --dry-run --no-install",
         "store probe",
         "wheel show torch",
         "check torch dist-1.0-0",

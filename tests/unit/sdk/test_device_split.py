@@ -83,19 +83,22 @@ def test_prefix_is_split_by_target(prefix: Path, tmp_path: Path) -> None:
         "gfx942",
     ]
     assert files(out / "gfx942") == {
+        ".kpack/rocm_gfx942.json",
         ".kpack/rocm_gfx942.kpack",
         "lib/rocblas/library/TensileLibrary_gfx942.co",
     }
     assert files(out / "gfx90a") == {
+        ".kpack/rocm_gfx90a.json",
         ".kpack/rocm_gfx90a:xnack-.kpack",
         "lib/rocblas/library/Kernels.so-000-gfx90a-xnack-.hsaco",
     }
     assert files(out / "gfx1100") == {
+        ".kpack/rocm_gfx1100.json",
         ".kpack/rocm_gfx1100.kpack",
         "lib/rocblas/library/gfx1100/no_target_in_this_name.dat",
     }
-    assert files(out / "gfx11") == {"lib/aotriton.images/amd-gfx11xx/flash/a.aks2"}
-    assert files(out / "gfx908") == {"share/miopen/db/gfx90878.kdb"}
+    assert files(out / "gfx11") == {".kpack/rocm_gfx11.json", "lib/aotriton.images/amd-gfx11xx/flash/a.aks2"}
+    assert files(out / "gfx908") == {".kpack/rocm_gfx908.json", "share/miopen/db/gfx90878.kdb"}
 
     generic, split = listing(out / "generic"), {"lib/libfat.so.1.0", "bin/deep/er/with space.so"}
     device = set().union(*(files(p) for p in out.iterdir() if p.name != "generic"))
@@ -110,7 +113,7 @@ def test_prefix_is_split_by_target(prefix: Path, tmp_path: Path) -> None:
         "share/miopen/db",
     }
     assert {n: k for n, k in before.items() if n not in split | moved | emptied} == {
-        n: k for n, k in generic.items() if n not in split
+        n: k for n, k in generic.items() if n not in split and n not in (".kpack", ".kpack/rocm.json")
     }
     assert before["share/caf\xe9"] == generic["share/caf\xe9"]
     assert generic["include/hip2.h"] == "=include/hip.h"
@@ -121,7 +124,8 @@ def test_prefix_is_split_by_target(prefix: Path, tmp_path: Path) -> None:
 
     assert listing(prefix) == before
     assert result.objects == result.identical == 10
-    assert result.parts["gfx11"] == Part(1, 6)
+    said = (out / "gfx11/.kpack/rocm_gfx11.json").stat().st_size
+    assert result.parts["gfx11"] == Part(2, 6 + said)
     assert list(result.parts) == ["generic", "gfx908", "gfx90a", "gfx942", "gfx11", "gfx1100"]
 
 
@@ -174,7 +178,7 @@ def test_a_library_under_several_names_finds_its_code_from_each(built: Path, tmp
     generic = tmp_path / "out/generic"
     assert listing(generic)["lib/very/deep/libother.so"] == "=lib/libfat.so"
     overlaid = generic / ".kpack"
-    (tmp_path / "out/gfx942/.kpack").rename(overlaid)
+    shutil.copytree(tmp_path / "out/gfx942/.kpack", overlaid, dirs_exist_ok=True)
     wanted = [original_code(built)[i, "gfx942"] for i in (0, 1)]
     for name in ("lib/libfat.so", "lib/very/deep/libother.so"):
         assert loaded(generic / name, "gfx942", tmp_path / "load") == wanted
@@ -187,7 +191,7 @@ def test_odd_names_of_libraries_lead_to_their_code(built: Path, tmp_path: Path) 
         put(built, root / os.fsdecode(name))
     result = split_tree(root, tmp_path / "out")
     generic = tmp_path / "out/generic"
-    (tmp_path / "out/gfx1100/.kpack").rename(generic / ".kpack")
+    shutil.copytree(tmp_path / "out/gfx1100/.kpack", generic / ".kpack", dirs_exist_ok=True)
     wanted = [original_code(built)[i, "gfx1100"] for i in (0, 1)]
     for name in names:
         assert loaded(generic / os.fsdecode(name), "gfx1100", tmp_path / "load") == wanted
@@ -217,18 +221,28 @@ def test_artifact_is_split_with_manifests(artifact: Path, tmp_path: Path) -> Non
     assert {p.name: files(p) for p in out.iterdir()} == {
         "blas_lib_generic": {
             "artifact_manifest.txt",
+            "math/a/stage/.kpack/blas_lib.json",
             "math/a/stage/lib/deep/liba.so",
             "math/b/stage/lib/libb.so",
             "math/c/stage/readme.txt",
         },
         "blas_lib_gfx942": {
             "artifact_manifest.txt",
+            "math/b/stage/.kpack/blas_lib_gfx942.json",
             "math/b/stage/.kpack/blas_lib_gfx942.kpack",
             "math/c/stage/lib/rocblas/library/x_gfx942.dat",
         },
-        "blas_lib_gfx90a": {"artifact_manifest.txt", "math/b/stage/.kpack/blas_lib_gfx90a:xnack-.kpack"},
+        "blas_lib_gfx90a": {
+            "artifact_manifest.txt",
+            "math/b/stage/.kpack/blas_lib_gfx90a.json",
+            "math/b/stage/.kpack/blas_lib_gfx90a:xnack-.kpack",
+        },
         # The first prefix by name that has code for the target, not the first in the manifest.
-        "blas_lib_gfx1100": {"artifact_manifest.txt", "math/a/stage/.kpack/blas_lib_gfx1100.kpack"},
+        "blas_lib_gfx1100": {
+            "artifact_manifest.txt",
+            "math/a/stage/.kpack/blas_lib_gfx1100.json",
+            "math/a/stage/.kpack/blas_lib_gfx1100.kpack",
+        },
     }
     manifests = {p.name: (p / "artifact_manifest.txt").read_text() for p in out.iterdir()}
     assert manifests == {
@@ -362,7 +376,10 @@ def test_only_wanted_targets_and_the_rest_is_told(prefix: Path, tmp_path: Path) 
     assert result.objects == result.identical == 6
     assert result.groups[0].dropped == {"gfx908": 1, "gfx942": 5}
     full = split_tree(prefix, tmp_path / "full")
-    assert listing(tmp_path / "full/generic") == listing(out / "generic")
+    every, some = listing(tmp_path / "full/generic"), listing(out / "generic")
+    # Which targets there are is all that differs.
+    assert every.pop(".kpack/rocm.json") != some.pop(".kpack/rocm.json")
+    assert every == some
     assert listing(tmp_path / "full/gfx1100") == listing(out / "gfx1100")
     assert full.groups[0].dropped == {}
 

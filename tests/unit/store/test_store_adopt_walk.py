@@ -142,7 +142,7 @@ def pip_installs(index: str, target: Path) -> Mapping[str, str]:
 
 def test_from_an_index_to_a_release_and_back(desk: Desk, tmp_path: Path) -> None:
     store = LocalStore(desk.here / "store")
-    adopted = desk.type(f"rocwright set create --from-index {desk.url} --project mylib")
+    adopted = desk.type(f"rocwright set create --from-index {desk.url} --project mylib --no-install")
     assert adopted.code == 0, adopted.err
     good = adopted.out.strip()
     # Targets are those that the wheels hold code for; the check says what it found, and lets it pass.
@@ -183,7 +183,7 @@ def test_from_an_index_to_a_release_and_back(desk: Desk, tmp_path: Path) -> None
     www = tmp_path / "www"
     night(www / "files", BAD, 41, tmp_path)
     pages(www, www / "files")
-    second = desk.type(f"rocwright set create --from-index {desk.url} --project mylib --stage")
+    second = desk.type(f"rocwright set create --from-index {desk.url} --project mylib --stage --no-install")
     assert second.code == 0, second.err
     bad = second.out.strip()
     # Each file of both sets once, and none of the first one again.

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 from rocwright.check.facts import Facts
 from rocwright.check.gather.look import Look
 from rocwright.check.gather.members import Batch, Seen, batches
+from rocwright.check.gather.python import PythonReader, is_module
 from rocwright.check.gather.sdist import gather_sdist
 from rocwright.check.gather.wheel import Gathered, begin, finish, read
 from rocwright.system.parallel import in_order
@@ -37,6 +39,11 @@ def gather_all(paths: Sequence[Path], *, threads: int = 2) -> list[Facts]:
     jobs: list[_Job] = [(path, None) for path in dict.fromkeys(paths) if path not in wheels]
     jobs += [(path, batch) for path, wheel in wheels.items() for batch in batches(wheel.members)]
     jobs.sort(key=lambda job: -(job[1].size if job[1] else _SDIST))
+    sources = {
+        path: wheel.members
+        for path, wheel in wheels.items()
+        if any(is_module(one.name) for one in wheel.members)
+    }
     look = Look()
 
     def work(job: _Job) -> tuple[Path, Facts | list[Seen] | str]:
@@ -48,6 +55,7 @@ def gather_all(paths: Sequence[Path], *, threads: int = 2) -> list[Facts]:
     items = ((job, job[1].weight if job[1] else _SDIST) for job in jobs)
     window = threads * _WINDOW
     with (
+        PythonReader(sources, threads=threads) as python,
         counted("checking", sum(batch.size for _, batch in jobs if batch)) as count,
         closing(in_order(work, items, threads=threads, window=window, weigh=lambda _: _OUTCOME)) as outcomes,
     ):
@@ -56,8 +64,10 @@ def gather_all(paths: Sequence[Path], *, threads: int = 2) -> list[Facts]:
                 done[path] = outcome
             else:
                 gathered[path].add(outcome)
+        modules = python.done()
     for path, wheel in wheels.items():
-        done[path] = finish(wheel, gathered.pop(path))
+        facts = finish(wheel, gathered.pop(path))
+        done[path] = replace(facts, python=modules.get(path, ()), judged_by=python.minor)
     return [done[path] for path in paths]
 
 

@@ -10,6 +10,7 @@ from functools import cached_property
 from rocwright.binary import elf as fmt
 from rocwright.binary.elf import Elf, read_elf
 from rocwright.binary.pe import read_pe
+from rocwright.binary.symbols import read_symbols
 from rocwright.binary.view import View
 from rocwright.check.facts import CodeFile, ElfFacts, KpackFacts, PeFacts
 from rocwright.check.gather.code_objects import Heads, Judge, plain
@@ -28,6 +29,8 @@ from rocwright.model.gpu import Families, Target, parse_target
 from rocwright.model.machines import Machines, is_code_object, machine_of, mismatch
 
 _DT_TEXTREL, _DT_FLAGS, _DF_TEXTREL = 22, 30, 4
+_DT_FLAGS_1, _DF_1_PIE = 0x6FFFFFFB, 0x08000000
+_LOADED = ("dyn", "exec")
 _MACHINE = slice(18, 20)
 _HEAD = 64
 _PAGE = 4096  # the smallest there is
@@ -36,6 +39,19 @@ _PE_ENDINGS = (".dll", ".pyd", ".exe")
 _PE_DEVICE_CODE = ".hip_fat"  # names of sections are cut to eight characters
 _BUNDLES = (RAW_MAGIC, PACKED_MAGIC)
 _SHARED = re.compile(r".+\.so(\.[0-9]+)*")
+_SCRIPT = re.compile(r"[^/]+\.data/scripts/[^/]+")
+# Texts in which the marks of a merge are nothing but that: in prose a row of `=` is a heading.
+_READ_BY_MACHINES = (
+    ".py",
+    ".pyi",
+    ".json",
+    ".toml",
+    ".cfg",
+    ".ini",
+    ".dist-info/METADATA",
+    "/entry_points.txt",
+)
+_OURS, _THEIRS, _LONGEST_TEXT, _LONGEST_LINE = b"<<<<<<< ", b"\n>>>>>>> ", 4 << 20, 512
 _WORD = re.compile(r"[0-9A-Za-z]+")
 
 
@@ -47,6 +63,8 @@ class Found:
     pe: PeFacts | None = None
     code: CodeFile | None = None
     archive: KpackFacts | None = None
+    unmerged: int | None = None
+    shebang: str | None = None
 
 
 NOTHING = Found()
@@ -88,6 +106,10 @@ class Look:
             return Found(code=self._bundled(name, view, kept))
         if _is_pe(name, head, view):
             return Found(pe=_pe(name, view), code=self._database(name))
+        if kept is None and name.endswith(_READ_BY_MACHINES):
+            return Found(code=self._database(name), unmerged=_unmerged(name, view))
+        if head.startswith(b"#!") and _SCRIPT.fullmatch(name):
+            return Found(shebang=_first_line(view))
         elf = None
         if _SHARED.fullmatch(name) and b"\0" in head:
             elf = ElfFacts(name, problem="it is named like a library, but is not an ELF file")
@@ -96,12 +118,15 @@ class Look:
     # Libraries.
 
     def _elf(self, name: str, view: View, kept: Kept | None) -> ElfFacts:
-        other = fmt.foreign(view.read_at(0, _HEAD))
+        head = view.read_at(0, _HEAD)
+        other = fmt.foreign(head)
         if other is not None:
-            return ElfFacts(name, *other)
+            return ElfFacts(name, *other, bits=32 * head[4], order="little" if head[5] == 1 else "big")
         try:
             elf = read_elf(view)
             facts = _elf_facts(name, elf)
+            if elf.kind in _LOADED:
+                facts = replace(facts, symbols=read_symbols(elf))
         except InvalidInput as error:
             return ElfFacts(name, problem=plain(error, view))
         try:
@@ -170,6 +195,24 @@ class Look:
         return CodeFile(name, said, wrong=what, targets=targets, for_all=for_all)
 
 
+def _unmerged(name: str, view: View) -> int | None:
+    """The line at which a merge left its first mark; the description behind a blank line is prose."""
+    data = view.read_at(0, min(view.size, _LONGEST_TEXT))
+    if _THEIRS not in data:
+        return None
+    if name.endswith("/METADATA"):
+        data = re.split(rb"\r?\n\r?\n", data, maxsplit=1)[0] + b"\n"
+    at = 0 if data.startswith(_OURS) else data.find(b"\n" + _OURS) + 1
+    middle = re.compile(rb"^=======\r?$", re.MULTILINE).search(data, at)
+    if not data.startswith(_OURS, at) or middle is None or data.find(_THEIRS, middle.end() - 1) < 0:
+        return None
+    return data.count(b"\n", 0, at) + 1
+
+
+def _first_line(view: View) -> str:
+    return view.read_at(0, _LONGEST_LINE).split(b"\n")[0].rstrip(b"\r").decode("utf-8", "replace")
+
+
 def _code_sizes(bundles: Iterable[fatbin.Bundle]) -> dict[str, int]:
     """Bytes of code by target, unpacked."""
     found: dict[str, int] = {}
@@ -201,6 +244,7 @@ def _elf_facts(name: str, elf: Elf) -> ElfFacts:
         text_relocations=elf.dynamic_value(_DT_TEXTREL) is not None or bool(flags & _DF_TEXTREL),
         stack=None if stack is None else "rwx" if stack.flags & fmt.PF_X else "rw",
         writable_dynamic=_writable_dynamic(elf),
+        program=bool((elf.dynamic_value(_DT_FLAGS_1) or 0) & _DF_1_PIE),
     )
 
 

@@ -1,4 +1,4 @@
-"""One sdist: its members' names and PKG-INFO, streamed, and never unpacked further than is harmless."""
+"""One sdist: its members' names, PKG-INFO and what builds it, streamed, and unpacked as far as is safe."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import gzip
 import stat
 import tarfile
 import zlib
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any, cast
@@ -76,22 +77,42 @@ def gather_sdist(path: Path) -> Facts:
             facts = replace(facts, size=identity_of(file.fileno()).size)
             if facts.size == 0:
                 return replace(facts, unreadable="it is empty")
-            members, text = _walk(
-                _Bounded(stream, facts.size), f"{path.name.removesuffix('.tar.gz')}/PKG-INFO"
-            )
+            members, texts = _walk(_Bounded(stream, facts.size))
     except _Bomb as error:
         return replace(facts, bomb=str(error))
     except _DAMAGE as error:
         return replace(facts, unreadable=f"the archive is damaged: {error}")
     except OSError as error:
         return replace(facts, unreadable=reason(error))
-    return replace(facts, members=members, headers=read_headers(text))
+    folder = _folder(path.name.removesuffix(".tar.gz"), texts)
+    own = {name.partition("/")[2]: data for name, data in texts.items() if name.startswith(f"{folder}/")}
+    return replace(
+        facts,
+        members=members,
+        headers=read_headers(own.pop("PKG-INFO", None)),
+        texts={name: data.decode("utf-8", "replace") for name, data in own.items()},
+    )
 
 
-def _walk(stream: _Bounded, wanted: str) -> tuple[tuple[Member, ...], bytes | None]:
-    """All members but folders, and the bytes of one of them."""
+def _folder(stem: str, texts: Mapping[str, bytes]) -> str:
+    """The folder with PKG-INFO: that of the file's name, or the only one there is."""
+    found = [name.partition("/")[0] for name in texts if name.endswith("/PKG-INFO")]
+    return found[0] if len(found) == 1 else stem
+
+
+def _is_told(name: str) -> bool:
+    """Whether rules read the text: what says how the sdist is built, and what a ROCm is for."""
+    _, _, file = name.partition("/")
+    return file in ("PKG-INFO", "pyproject.toml", "rocm_set.json") or (
+        file.endswith(".py") and "/" not in file
+    )
+
+
+def _walk(stream: _Bounded) -> tuple[tuple[Member, ...], dict[str, bytes]]:
+    """All members but folders, and those whose text is read: together no more bytes than one may have."""
     members: list[Member] = []
-    text: bytes | None = None
+    texts: dict[str, bytes] = {}
+    room = LARGEST_TEXT
     with tarfile.open(fileobj=cast(IO[bytes], stream), mode="r:") as archive:
         while (entry := archive.next()) is not None:
             if len(members) == _MOST_MEMBERS:
@@ -102,10 +123,11 @@ def _walk(stream: _Bounded, wanted: str) -> tuple[tuple[Member, ...], bytes | No
                 continue
             kind = _KINDS.get(entry.type, stat.S_IFREG)
             members.append(Member(entry.name, entry.size, mode=kind | stat.S_IMODE(entry.mode)))
-            if entry.name == wanted and entry.isreg() and entry.size <= LARGEST_TEXT:
+            if _is_told(entry.name) and entry.isreg() and entry.size <= room:
                 content = archive.extractfile(entry)
-                text = content.read() if content is not None else None
+                texts[entry.name] = content.read() if content is not None else b""
+                room -= len(texts[entry.name])
         # What follows the end of the tar archive counts as well, and the gzip stream has a CRC at its end.
         while stream.read(_PIECE):
             pass
-    return tuple(members), text
+    return tuple(members), texts

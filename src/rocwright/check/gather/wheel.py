@@ -15,14 +15,17 @@ from packaging.version import InvalidVersion
 
 from rocwright.check.facts import Facts, Fault, Member
 from rocwright.check.gather.dist_info import (
+    all_values,
     dist_info_of,
     is_text,
     licences,
     line_values,
+    origins,
     read_headers,
     sboms,
     wanted,
 )
+from rocwright.check.gather.layout import layout_faults
 from rocwright.check.gather.look import Look
 from rocwright.check.gather.members import Batch, Reader, Seen
 from rocwright.check.gather.open_file import Identity, identity_of, opened, reason
@@ -73,10 +76,17 @@ class Gathered:
 def begin(path: Path) -> Opened:
     """Read a wheel's directory; never raises for a bad file."""
     try:
-        project, version, _, tags = parse_wheel_filename(path.name)
+        project, version, build, tags = parse_wheel_filename(path.name)
     except (InvalidWheelFilename, InvalidVersion) as error:
         return Opened(Facts(path, "wheel", unreadable=f"its name is not a wheel name: {error}"))
-    facts = Facts(path, "wheel", project=str(project), version=str(version), tags=frozenset(map(str, tags)))
+    facts = Facts(
+        path,
+        "wheel",
+        project=str(project),
+        version=str(version),
+        tags=frozenset(map(str, tags)),
+        build=build,
+    )
     try:
         with opened(path) as stream:
             identity = identity_of(stream.fileno())
@@ -85,6 +95,7 @@ def begin(path: Path) -> Opened:
                 return Opened(replace(facts, unreadable=why))
             with zipfile.ZipFile(stream) as archive:
                 members = members_of(archive)
+            facts = replace(facts, layout=layout_faults(stream.fileno()))
     except DAMAGED as error:
         return Opened(replace(facts, unreadable=_damage(error, facts.size)))
     except OSError as error:
@@ -128,6 +139,7 @@ def finish(wheel: Opened, gathered: Gathered) -> Facts:
         structure=_structure(wheel, texts),
         dist_infos=tuple(sorted(folders)),
         wheel_tags=line_values(texts.get(f"{dist_info}/WHEEL"), "tag"),
+        wheel_fields=all_values(texts.get(f"{dist_info}/WHEEL")),
         headers=read_headers(texts.get(f"{dist_info}/METADATA")),
         damaged=tuple(Fault(one.member.name, one.damage) for one in seen if one.damage is not None),
         record=_record(dist_info, texts, seen),
@@ -137,7 +149,10 @@ def finish(wheel: Opened, gathered: Gathered) -> Facts:
         elf=tuple(one.elf for one in found if one.elf is not None),
         pe=tuple(one.pe for one in found if one.pe is not None),
         code=tuple(one.code for one in found if one.code is not None),
+        origins=origins(texts),
         archives=tuple(one.archive for one in found if one.archive is not None),
+        unmerged={one.member.name: one.found.unmerged for one in seen if one.found.unmerged is not None},
+        shebangs={one.member.name: one.found.shebang for one in seen if one.found.shebang is not None},
     )
 
 

@@ -4,33 +4,56 @@ from __future__ import annotations
 
 from rocwright.check.context import Rule, SetRule
 from rocwright.check.rules import (
+    answers,
     archive,
+    choice,
+    commands,
     content,
     device,
+    dist_info,
     elf,
+    environment,
     metadata,
     needs,
     offers,
     pe,
+    python,
     requires,
     rocm_init,
+    sdists,
     sets,
+    symbols,
+    versions,
 )
 from rocwright.model.findings import Clause
 
 RULES: tuple[Rule, ...] = (
     *archive.RULES,
+    *environment.RULES,
     *metadata.RULES,
+    *dist_info.RULES,
     *requires.RULES,
+    *answers.RULES,
+    *sdists.RULES,
     *content.LEGAL_RULES,
     *content.RULES,
     *elf.RULES,
     *needs.RULES,
+    *symbols.RULES,
     *rocm_init.RULES,
     *pe.RULES,
     *device.RULES,
+    *python.RULES,
+    *commands.RULES,
+    *versions.RULES,
 )
-SET_RULES: tuple[SetRule, ...] = (*sets.RULES, *offers.RULES, *sets.INSTALL_RULES)
+SET_RULES: tuple[SetRule, ...] = (
+    *sets.RULES,
+    *answers.SET_RULES,
+    *choice.SET_RULES,
+    *offers.RULES,
+    *sets.INSTALL_RULES,
+)
 # What is found before any rule can be applied, or where there is nothing to apply any to.
 READABLE = Clause(
     "readable",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import stat
+import unicodedata
 from collections import Counter
 from collections.abc import Iterator
 from zipfile import ZIP_DEFLATED, ZIP_STORED
@@ -14,12 +15,18 @@ from packaging.version import InvalidVersion, Version
 from rocwright.check.context import Context, Problem, Rule
 from rocwright.check.facts import ElfFacts, Facts, Member
 from rocwright.check.report import SizeChange, code_sizes, size_key
+from rocwright.wheel.read import place_of
 
 _BOTH = ("wheel", "sdist")
 # Bits of a member's flags: encrypted, data descriptor, strong encryption (APPNOTE 4.4.4).
 _ENCRYPTED = 1 << 0 | 1 << 6
 _DATA_DESCRIPTOR = 1 << 3
 _REBUILD = "build the wheel again; a wheel is never repaired by hand"
+
+
+# Control characters, marks of direction, and spaces without width; joiners are left out, which scripts need.
+_UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u200b\u200e\u200f\u202a-\u202e\u2060\u2066-\u2069\ufeff]")
+_LONGEST_PART = 255  # bytes, of every file system in use
 
 
 def _path(member: Member) -> str:
@@ -34,6 +41,9 @@ def _member_names(facts: Facts, _: Context) -> Iterator[Problem]:
             yield Problem("the name is not a relative path with forward slashes", _REBUILD, member.name)
         elif any(part in ("", ".", "..") for part in path.split("/")):
             yield Problem("the name leaves the folder it is installed in", _REBUILD, member.name)
+        elif (found := _UNSEEN.search(path)) is not None:
+            what = f"U+{ord(found.group()):04X}"
+            yield Problem(f"the name has {what}, so that people read another one", _REBUILD, member.name)
 
 
 def _twice(facts: Facts) -> set[str]:
@@ -137,6 +147,46 @@ def _member_damaged(facts: Facts, _: Context) -> Iterator[Problem]:
             )
 
 
+def _layout(facts: Facts, _: Context) -> Iterator[Problem]:
+    known = unreadable_members(facts)
+    for fault in facts.layout:
+        # Where a member cannot be read, its header says something wrong of what follows, too.
+        if not fault.member or not known:
+            yield Problem(
+                fault.what,
+                "write the archive again; a wheel is one zip archive, from the first byte to the last",
+                fault.member,
+            )
+
+
+def _name_clash(facts: Facts, _: Context) -> Iterator[Problem]:
+    rename = "rename one of them"
+    # A name that is there twice is told as such.
+    paths = dict.fromkeys(_path(member) for member in facts.members if not _is_folder(member))
+    folders = {path[:at] for path in paths for at, letter in enumerate(path) if letter == "/"}
+    places: dict[str, str] = {}
+    for path in paths:
+        if path in folders:
+            yield Problem("it is a file, and a folder of the same name has files in it", rename, path)
+        if any(len(part.encode("utf-8", "replace")) > _LONGEST_PART for part in path.split("/")):
+            yield Problem(f"a name of more than {_LONGEST_PART} bytes cannot be written", "shorten it", path)
+        place = unicodedata.normalize("NFC", place_of(path))
+        if _blind_to_case(facts):
+            place = place.casefold()
+        first = places.setdefault(place, path)
+        if first != path:
+            yield Problem(f"it is installed as the same file as {first}", rename, path)
+
+
+def _is_folder(member: Member) -> bool:
+    return member.name.endswith("/") or stat.S_ISDIR(member.mode)
+
+
+def _blind_to_case(facts: Facts) -> bool:
+    """Whether it is for macOS only; Windows has a rule of its own."""
+    return bool(facts.tags) and all(_platform(tag).startswith("macosx") for tag in facts.tags)
+
+
 def _record(facts: Facts, _: Context) -> Iterator[Problem]:
     known = unreadable_members(facts)
     for fault in facts.record:
@@ -173,7 +223,7 @@ def _for_windows(facts: Facts) -> bool:
 
 # Of no file on Windows, whatever follows after a dot (learn.microsoft.com, "Naming Files, Paths").
 _DEVICES = re.compile(r"(con|prn|aux|nul|com[1-9¹²³]|lpt[1-9¹²³])(\..*)?", re.IGNORECASE)
-_ILLEGAL = re.compile(r'[\x00-\x1f:<>"|?*]')
+_ILLEGAL = re.compile(r'[:<>"|?*]')  # control characters are no name anywhere: `member-names`
 _LONGEST = 160
 
 
@@ -291,6 +341,12 @@ RULES = (
         waivable=False,
     ),
     Rule(
+        "archive-layout",
+        "The file is one archive: its directory lists all of it, and every record tells the same.",
+        _layout,
+        waivable=False,
+    ),
+    Rule(
         "record",
         "RECORD lists every member, and nothing else, with the right digest and size.",
         _record,
@@ -300,6 +356,12 @@ RULES = (
         "dist-info",
         "There is one .dist-info folder, named after the project and version in the file name.",
         _dist_info,
+        waivable=False,
+    ),
+    Rule(
+        "name-clash",
+        "No two members are installed as one file, none as both file and folder; each name can be written.",
+        _name_clash,
         waivable=False,
     ),
     Rule(

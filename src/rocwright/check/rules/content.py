@@ -15,6 +15,7 @@ from rocwright.check.rules.archive import unreadable_members
 from rocwright.check.rules.metadata import licence_member
 from rocwright.check.rules.requires import rocm_pin
 from rocwright.check.rules.rocm_init import parse_source, what_is_wrong, what_is_wrong_inside
+from rocwright.check.rules.versions import other_rocm
 from rocwright.model.patterns import any_pattern, fits
 from rocwright.wheel.read import place_of
 
@@ -123,6 +124,11 @@ def _hip(facts: Facts, _: Context) -> Iterator[Problem]:
     if not isinstance(hip, str) or not hip:
         built_for = "CUDA" if isinstance(cuda, str) and cuda else "the CPU only"
         yield Problem(f"it says hip = {hip!r}: this torch was built for {built_for}", next_step, _VERSION)
+        return
+    rocm = _assigned(module, "rocm")
+    other = other_rocm(hip, rocm if isinstance(rocm, str) else None, facts, rocm_pin(facts))
+    if other is not None:
+        yield Problem(other, "build it again with the ROCm that it is to run on", _VERSION)
 
 
 def _bundled(facts: Facts, context: Context) -> list[str]:
@@ -216,7 +222,7 @@ RULES = (
     ),
     Rule(
         "torch-hip",
-        "torch/version.py names the wheel's version and a HIP version: it is not a CPU build.",
+        "torch/version.py names the wheel's version and the HIP of its ROCm: it is not a CPU build.",
         _hip,
     ),
 )

@@ -152,9 +152,11 @@ def _part(facts: Facts) -> str | None:
 
 
 def _kpack_readable(facts: Facts, _: Context) -> Iterator[Problem]:
-    for archive in facts.archives:
-        if archive.problem is not None:
-            yield Problem(archive.problem, _REBUILD, archive.member)
+    problems = [(one.member, one.problem) for one in facts.archives]
+    problems += [(one.member, one.problem) for one in facts.origins]
+    for member, problem in problems:
+        if problem is not None:
+            yield Problem(problem, _REBUILD, member)
 
 
 RULES = (

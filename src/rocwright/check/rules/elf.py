@@ -60,10 +60,19 @@ def _machine(facts: Facts, context: Context) -> Iterator[Problem]:
         return
     wanted = " and ".join(sorted(names[machine] for machine in machines if machine is not None))
     for elf in loadable(facts):
-        if elf.machine not in machines and not fits(elf.member, context.platforms.linux.foreign):
+        if fits(elf.member, context.platforms.linux.foreign):
+            continue
+        if elf.machine not in machines:
             yield Problem(
                 f"it is for {names.get(elf.machine, f'machine {elf.machine}')}, the wheel is for {wanted}",
                 "build the wheel for one machine at a time, or give it the other tag",
+                elf.member,
+            )
+        elif (form := context.platforms.linux.form(elf.machine)) != (elf.bits, elf.order):
+            yield Problem(
+                f"it is for {elf.bits}-bit {elf.order}-endian {names.get(elf.machine)}, the wheel is for "
+                f"{form[0]}-bit {form[1]}-endian",
+                "build it with the compiler of the platform that the tag names (no -mx32, -mabi=ilp32)",
                 elf.member,
             )
 

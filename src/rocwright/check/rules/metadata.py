@@ -17,7 +17,7 @@ from rocwright.check.context import Context, Problem, Rule
 from rocwright.check.facts import Facts, Headers
 from rocwright.check.gather.dist_info import LARGEST_TEXT
 from rocwright.check.rules.archive import unreadable_members
-from rocwright.wheel.tags import STABLE
+from rocwright.wheel.tags import STABLE, platform_of
 
 _BOTH = ("wheel", "sdist")
 _REBUILD = "build the wheel again; a wheel is never repaired by hand"
@@ -43,6 +43,18 @@ def _identity(facts: Facts, _: Context) -> Iterator[Problem]:
         what = f"its {file} has {most:,} bytes, far more than any real one" if most > LARGEST_TEXT else None
         yield Problem(what or f"it has no {file}, or one without any field", "build it again")
         return
+    often = {key: headers.twice[key] for key in ("name", "version") if key in headers.twice}
+    for key, values in often.items():
+        yield Problem(
+            f"{key.title()} is given {len(values)} times ({_cut(list(values))}); "
+            "which counts depends on the reader",
+            "leave the one of the file name, and build it again",
+        )
+    missing = (headers.name is None and "name" not in often) or (
+        headers.version is None and "version" not in often
+    )
+    if often or (missing and headers.hidden):
+        return
     try:
         name = canonicalize_name(headers.name or "", validate=True)
         same = name == facts.project and Version(headers.version or "") == Version(facts.version)
@@ -61,9 +73,9 @@ def _fields(facts: Facts, context: Context) -> Iterator[Problem]:
         return
     fix = "correct the field where the project declares it, and build again"
     version = re.fullmatch(r"([0-9]+)\.[0-9]+", headers.metadata_version or "")
-    if version is None:
+    if version is None and not (headers.metadata_version is None and headers.hidden):
         yield Problem(f"Metadata-Version is {headers.metadata_version!r}, not a number like 2.4", fix)
-    elif int(version.group(1)) > _KNOWN_MAJOR:
+    elif version is not None and int(version.group(1)) > _KNOWN_MAJOR:
         yield Problem(f"Metadata-Version {version.group()} is newer than any installer knows", fix)
     for extra in headers.extras:
         if not is_normalized_name(canonicalize_name(extra)):
@@ -86,8 +98,50 @@ def _fields(facts: Facts, context: Context) -> Iterator[Problem]:
                 f"License-File {path!r} names no file in the wheel",
                 "add the text to the wheel, or remove the line",
             )
+    for field, values in headers.twice.items():
+        if field not in ("name", "version"):
+            what = f"{field.title()} is given {len(values)} times, and may be given once"
+            yield Problem(f"{what}; which one counts depends on the reader", fix)
+    if headers.not_utf8 is not None:
+        what = f"line {headers.not_utf8} of its metadata has bytes that are not UTF-8"
+        yield Problem(what, "write the file as UTF-8 where the project declares it, and build again")
+    yield from _misdated(headers, fix)
     for line in headers.unparsed:
         yield Problem(f"the line or field {line!r} cannot be read", fix)
+
+
+# The metadata that brought License-Expression (PEP 639). Tools wrote License-File long before it was a field.
+_LICENCES_SINCE = (2, 4)
+
+
+def _misdated(headers: Headers, fix: str) -> Iterator[Problem]:
+    """What indexes refuse at an upload, and only there."""
+    number = re.fullmatch(r"([0-9]{1,3})\.([0-9]{1,3})", headers.metadata_version or "")
+    older = number is not None and (int(number[1]), int(number[2])) < _LICENCES_SINCE
+    if older and headers.license_expression is not None:
+        yield Problem(
+            f"License-Expression came with metadata 2.4, and this is {headers.metadata_version}: "
+            "indexes refuse it",
+            "let a newer build tool write the metadata",
+        )
+    for field in ("metadata-version", "name", "version"):
+        if field in headers.dynamic:
+            yield Problem(f"Dynamic names {field.title()}, which may never change", fix)
+
+
+def _hidden(facts: Facts, _: Context) -> Iterator[Problem]:
+    hidden = facts.headers.hidden
+    if hidden and can_be_judged(facts):
+        more = f" and {len(hidden) - 1} more" if len(hidden) > 1 else ""
+        yield Problem(
+            f"its headers end too early: {_short(hidden[0])}{more} stand in the description, "
+            "which no installer reads",
+            "remove the empty or malformed line in front of it; often it comes from a field of several lines",
+        )
+
+
+def _short(line: str) -> str:
+    return repr(line if len(line) <= 120 else f"{line[:120]}…")
 
 
 def _untold(facts: Facts, context: Context, fix: str) -> Iterator[Problem]:
@@ -192,6 +246,13 @@ RULES = (
         kinds=_BOTH,
         by_metadata=True,
     ),
+    Rule(
+        "metadata-hidden",
+        "No field of the metadata stands behind an empty or malformed line, where nobody reads it.",
+        _hidden,
+        kinds=_BOTH,
+        by_metadata=True,
+    ),
     Rule("tags", "The tags in the file name match those in WHEEL; extensions are for their Python.", _tags),
     Rule("tag-any", "A wheel with compiled files is not tagged for any platform.", _tag_any),
 )
@@ -204,26 +265,82 @@ _INTERPRETER = re.compile(r"cp3([0-9]+)")
 _ABI = re.compile(r"cp3[0-9]+t?")
 # `_C.cpython-312-x86_64-linux-gnu.so`, `_C.cp312-win_amd64.pyd`; without a Python in its name it fits any.
 _EXTENSION = re.compile(
-    r"(?P<stem>.+)\.(cpython-(?P<unix>3[0-9]+t?)-[^./]+\.so|cp(?P<windows>3[0-9]+t?)-[^./]+\.pyd)"
+    r"(?P<stem>.+)\.(cpython-(?P<unix>3[0-9]+[a-z]*)(?:-(?P<where>[^./]+))?\.so"
+    r"|cp(?P<windows>3[0-9]+[a-z]*)-(?P<tag>[^./]+)\.pyd)"
 )
+_ANY_ABI = (*STABLE, "none")
+# `x86_64-linux-gnu`; of machines with several spellings nothing is said.
+_TRIPLETS = re.compile(r"(x86_64|aarch64|s390x)-linux-(?:gnu|musl)")
+_CLEAN = "build it again from a clean tree, with the Python that the tag names"
+# What any Python of the platform takes; Windows' modules have an ending of their own.
+_PLAIN = {"linux": (".so", ".abi3.so", ".abi3t.so"), "windows": (".pyd",)}
 
 
 def foreign_extensions(facts: Facts) -> Iterator[Problem]:
     """Extensions that no Python which the wheel is for looks at."""
     abis = {tag.split("-")[1] for tag in facts.tags}
-    if not abis or not all(map(_ABI.fullmatch, abis)):
+    if not abis or not all(_ABI.fullmatch(abi) or abi in _ANY_ABI for abi in abis):
         return
-    found = [match for member in facts.members if (match := _EXTENSION.fullmatch(member.name)) is not None]
-    built = [(match["stem"], f"cp{match['unix'] or match['windows']}", match.string) for match in found]
+    names = {member.name for member in facts.members}
+    built = [match for name in names if (match := _EXTENSION.fullmatch(name)) is not None]
+    system = platform_of(facts.tags)
+    machines = {tag.rpartition("-")[2] for tag in facts.tags}
+    fitting = [match for match in built if _is_at_home(match, system, machines)]
     # Of an extension that is there for several Pythons each takes its own.
-    served = {stem for stem, abi, _ in built if abi in abis}
-    for stem, abi, member in built:
-        if stem not in served:
-            yield Problem(
-                f"it is an extension for {abi}, and the wheel is for {' and '.join(sorted(abis))}",
-                "build it again from a clean tree, with the Python that the tag names",
-                member,
+    served = {match["stem"] for match in fitting if abis & set(_ANY_ABI) or _abi_of(match) in abis}
+    shown = " and ".join(sorted(abis))
+    for match in sorted(built, key=lambda one: one.string):
+        if match["stem"] in served or any(
+            match["stem"] + end in names for end in _PLAIN.get(system or "", ())
+        ):
+            continue
+        what = f"it is an extension for {_abi_of(match)}, and the wheel is for {shown}"
+        if match not in fitting:
+            what = (
+                f"it is an extension for {match['where'] or match['tag']}, and the wheel is for "
+                + " and ".join(sorted(machines))
             )
+        yield Problem(what, _CLEAN, match.string)
+    yield from _unversioned(facts, built, names)
+
+
+def _unversioned(facts: Facts, built: list[re.Match[str]], names: set[str]) -> Iterator[Problem]:
+    """Extensions for one Python in a wheel that is for any: the others install it and cannot import it."""
+    parts = [tag.split("-") for tag in facts.tags]
+    if not all(abi in _ANY_ABI and platform != "any" for _, abi, platform in parts):
+        return
+    # Who names the Python in the tag (cp311-none) says it there; who has several builds, chooses.
+    if any(abi == "none" and python.startswith("cp") for python, abi, _ in parts):
+        return
+    if len({_abi_of(match) for match in built}) != 1:
+        return
+    for match in sorted(built, key=lambda one: one.string):
+        if match["unix"] and not any(match["stem"] + end in names for end in _PLAIN["linux"]):
+            yield Problem(
+                f"it is an extension for {_abi_of(match)} alone, and the tag "
+                f"{'-'.join(parts[0][:2])} promises any",
+                "build it for the stable ABI (.abi3.so), or tag the wheel for that Python",
+                match.string,
+            )
+
+
+def _abi_of(match: re.Match[str]) -> str:
+    return f"cp{match['unix'] or match['windows']}"
+
+
+def _is_at_home(match: re.Match[str], system: str | None, machines: set[str]) -> bool:
+    """Whether a Python on the wheel's platforms looks at such a name; where that is not known, it does."""
+    if system == "windows":
+        return match["unix"] is None
+    if system != "linux":
+        return True
+    if match["windows"] is not None:
+        return False
+    where = match["where"] or ""
+    if where == "darwin":
+        return False
+    machine = _TRIPLETS.fullmatch(where)
+    return machine is None or any(platform.endswith(f"_{machine[1]}") for platform in machines)
 
 
 def serves_none(facts: Facts) -> bool:

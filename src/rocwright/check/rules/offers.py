@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Iterator, Mapping
 
 from packaging.requirements import Requirement
@@ -9,9 +10,10 @@ from packaging.utils import canonicalize_name
 
 from rocwright.check.context import Context, Problem, SetRule, parsed_requirements, required_name
 from rocwright.check.environments import PythonPlatform, named_extras
-from rocwright.check.facts import ElfFacts, Facts, KpackFacts
+from rocwright.check.facts import ElfFacts, Facts, KpackFacts, OriginFacts
 from rocwright.check.rules.sets import fitting, versions_held, without
 from rocwright.device_code.kpack import Marker
+from rocwright.device_code.origin import SplitOrigin
 from rocwright.device_code.source import archives_among
 from rocwright.device_code.tree.names import package_of
 from rocwright.device_code.verify.sources import device_part
@@ -165,6 +167,49 @@ def _build(context: Context) -> Iterator[tuple[str, Problem]]:
                     yield device.name, _stranger(archive, build, host, marker)
 
 
+def _origin(context: Context) -> Iterator[tuple[str, Problem]]:
+    """Parts without an archive that tells it, such as those of databases; archives gone from their part."""
+    if context.blind:
+        return
+    told = {file for file, _ in _build(context)}
+    for environment in context.environments:
+        files = [facts for facts in context.files if environment.takes(facts)]
+        said = [
+            (facts, one, one.origin) for facts in files for one in facts.origins if one.origin is not None
+        ]
+        there = {place_of(one.member) for facts in files for one in facts.archives}
+        for host, beside, own in ((facts, one, origin) for facts, one, origin in said if not origin.part):
+            folder = posixpath.dirname(place_of(beside.member))
+            for facts, one, origin in said:
+                if not origin.part or (posixpath.dirname(place_of(one.member)), origin.group) != (
+                    folder,
+                    own.group,
+                ):
+                    continue
+                if origin.build != own.build and facts.name not in told:
+                    yield facts.name, _other_build(one, origin, host, own)
+                for target in origin.targets:
+                    if posixpath.join(folder, origin.archive(target)) not in there:
+                        yield facts.name, _gone(one, origin, target)
+
+
+def _other_build(one: OriginFacts, origin: SplitOrigin, host: Facts, own: SplitOrigin) -> Problem:
+    return Problem(
+        f"its files for {origin.part} are of build {origin.build[:12]}, {host.name} is of build "
+        f"{own.build[:12]}: libraries would take kernels and databases of another build",
+        "take host and device packages of one split; their version does not tell builds apart",
+        one.member,
+    )
+
+
+def _gone(one: OriginFacts, origin: SplitOrigin, target: str) -> Problem:
+    return Problem(
+        f"it was split with an archive for {target}, {origin.archive(target)}, which is not in the set",
+        "split again, or put the archive back",
+        one.member,
+    )
+
+
 def _stranger(archive: KpackFacts, build: str, host: Facts, marker: Marker) -> Problem:
     own = f"build {marker.build[:12]}" if marker.build else "none that is named"
     return Problem(
@@ -215,4 +260,9 @@ RULES = (
     ),
     SetRule("set-kpack", "A split library finds an archive of the set with its device code.", _kpack),
     SetRule("set-build", "Device code was taken out of this very build of its library.", _build),
+    SetRule(
+        "set-origin",
+        "All of a device package is of its host's build, and no archive of its split is gone.",
+        _origin,
+    ),
 )

@@ -22,14 +22,14 @@ _LONG = 200
 # Packages with ROCm's libraries.
 _ROCM = ("rocm", "rocm-*")
 # A place that others can reach: it has a scheme, and not that of files.
-_ELSEWHERE = re.compile(r"(?!file:)[a-z][a-z0-9+.-]+:", re.IGNORECASE)
+ELSEWHERE = re.compile(r"(?!file:)[a-z][a-z0-9+.-]+:", re.IGNORECASE)
 
 
 def _brace(facts: Facts, _: Context) -> Iterator[Problem]:
     for text in facts.headers.requires:
         if "{" in text or "}" in text:
             yield Problem(
-                f"Requires-Dist {_cut(text)} contains a brace",
+                f"Requires-Dist {cut(text)} contains a brace",
                 "look for a template or shell variable that was not replaced",
             )
 
@@ -41,15 +41,15 @@ def _malformed(facts: Facts, _: Context) -> Iterator[Problem]:
         requirement = read_requirement(text)
         if isinstance(requirement, str):
             why = f"is malformed: {requirement}"
-            yield Problem(f"Requires-Dist {_cut(text)} {why}", "write it as PEP 508 says")
-        elif requirement.url is not None and not _ELSEWHERE.match(requirement.url):
+            yield Problem(f"Requires-Dist {cut(text)} {why}", "write it as PEP 508 says")
+        elif requirement.url is not None and not ELSEWHERE.match(requirement.url):
             yield Problem(
-                f"Requires-Dist {_cut(text)} names a file of one machine, which no other has",
+                f"Requires-Dist {cut(text)} names a file of one machine, which no other has",
                 "require it by name and version, and build the wheel again",
             )
 
 
-def _cut(text: str) -> str:
+def cut(text: str) -> str:
     """A line as quoted text, short enough to be read."""
     return repr(text if len(text) <= _LONG else f"{text[:_LONG]}…")
 

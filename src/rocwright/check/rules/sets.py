@@ -189,21 +189,59 @@ def _unproved(context: Context) -> Iterator[tuple[str, Problem]]:
                     done.next_step or "check again where it can be tried",
                 ),
             )
+        for one in done.imports:
+            if one.left:
+                yield (
+                    one.file,
+                    Problem(
+                        f"not proved that {one.module} can be imported with {done.where}: {one.left}",
+                        "import it where what it needs is there",
+                    ),
+                )
+
+
+def _imports(context: Context) -> Iterator[tuple[str, Problem]]:
+    # Both installers put the same files there: what is wrong with them is said once.
+    found = {
+        (one.file, one.member, done.where, one.fault)
+        for done in context.installations
+        for one in done.imports
+        if one.fault
+    }
+    for file, member, where, fault in sorted(found):
+        yield (
+            file,
+            Problem(f"imported with {where}: {fault}", "build it so that it can be imported", member),
+        )
 
 
 INSTALL_RULES = (
-    SetRule("set-install", "pip and uv resolve and install the set.", _installs, proof=True),
+    SetRule(
+        "set-install",
+        "pip and uv resolve and install the set.",
+        _installs,
+        by_metadata=True,
+        proof=True,
+    ),
     SetRule(
         "set-candidates",
         "Installers look at one file of each project.",
         _candidates,
+        by_metadata=True,
+        proof=True,
+    ),
+    SetRule(
+        "set-import",
+        "Where the set is installed, what its packages offer at top level can be imported.",
+        _imports,
         proof=True,
     ),
     SetRule(
         "set-unproved",
-        "The installation was tried with both installers, on every Python and platform.",
+        "The set was installed with both installers on every Python and platform, and imported.",
         _unproved,
         severity="warning",
+        by_metadata=True,
         proof=True,
     ),
 )

@@ -17,7 +17,7 @@ from rocwright.check.report import Report
 from rocwright.cli.options import Amount, Count, tell_replaced
 from rocwright.cli.reply import Reply
 from rocwright.cli.set.look import closed_next, promoted_next, staged_lines
-from rocwright.cli.show_check import runs, targets_text, told
+from rocwright.cli.show_check import proved_lines, runs, targets_text, told
 from rocwright.cli.store.options import StoreOptions
 from rocwright.data import load_table
 from rocwright.data.overlay import read_overlay
@@ -99,11 +99,13 @@ def adopt_set(
     platform: str | None = None,
     stage: bool = False,
     dry_run: bool = False,
+    install: bool = True,
 ) -> Iterator[Reply]:
     """Find a set where the options say, and record it in the store; or list the sets that are there.
 
-    With `stage` its files are fetched, and the first channel lists it if its gate is open. Otherwise the set
-    is recorded all the same; raises `GateClosed` naming what opens it.
+    With `install`, what is fetched whole is installed, too. With `stage` its files are fetched, and the first
+    channel lists it if its gate is open. Otherwise the set is recorded all the same; raises `GateClosed`
+    naming what opens it.
     """
     places = (asked.from_index, asked.from_page, asked.from_folder)
     if sum(one is not None for one in places) != 1:
@@ -123,7 +125,7 @@ def adopt_set(
             yield from _list(finder, options, asked)
             return
         download = True if stage else asked.download
-        how = How(asked.resolve, download, _place(asked), dry_run, family, options.families())
+        how = How(asked.resolve, download, _place(asked), dry_run, family, options.families(), install)
         done = adopt(store, finder, how, now, note=console.say)
     if not done.recorded:
         yield from adopted_replies(done, [f"next: {options.command('set', 'create', *done.asked)}"])
@@ -258,6 +260,8 @@ def _show_adopted(done: Adopted) -> None:
     console.say(_verdict("metadata", done.report))
     if done.checked is not None:
         console.say(f"{_verdict('files', done.checked)} (as wheels that others built)")
+        for line in proved_lines(done.checked):
+            console.say(line)
     else:
         console.say("its files were not checked; no channel accepts the set before they are")
     if done.downloaded:

@@ -15,7 +15,7 @@ from rocwright.cli.options import OptionalCount, given_targets
 from rocwright.cli.reply import Reply, for_people, replies
 from rocwright.cli.set.adopt import AdoptOptions, adopt_set
 from rocwright.cli.set.look import promoted_next, staged_lines
-from rocwright.cli.show_check import show_report, verdict
+from rocwright.cli.show_check import proved_lines, show_report, verdict
 from rocwright.cli.store.options import StoreOptions
 from rocwright.cli.wheel.reversion import show_reversion
 from rocwright.data.overlay import read_overlay
@@ -49,7 +49,7 @@ def set_create(
     target: Annotated[str | None, Parameter(name=("--target", "--targets"))] = None,
     platform: str | None = None,
     source: Annotated[tuple[str, ...], Parameter(negative=(), show_default=False)] = (),
-    install: bool = False,
+    install: bool = True,
     allow: Annotated[tuple[str, ...], Parameter(negative=(), show_default=False)] = (),
     reason: str | None = None,
     expires: str | None = None,
@@ -78,7 +78,8 @@ def set_create(
     source
         NAME=COMMIT: what the set was built from; may be repeated.
     install
-        Install the set with pip and uv, too, from an index on this machine that holds nothing else.
+        Install the set with pip and uv, too, from an index on this machine that holds nothing else, and
+        import what it offers. With --no-install, the record says that this was not proved.
     allow
         A rule whose errors pass, as for `rocwright check`; recorded with the set. Needs --reason, --expires.
     reason
@@ -110,6 +111,7 @@ def set_create(
             platform=platform,
             stage=stage,
             dry_run=dry_run,
+            install=install,
         )
         return
     # What is wrong with the store is said before the checks, which take a while.
@@ -227,6 +229,8 @@ def set_reversion(
 
 def _show(planned: Planned) -> None:
     manifest = planned.manifest
+    for line in proved_lines(planned.report):
+        console.say(line)
     size = console.human_bytes(sum(entry.size for entry in manifest.files))
     console.say(f"{len(manifest.files)} files, {size}, for {manifest.family}")
     # The only line on stdout.

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from rocwright.binary.elf import is_elf, read_elf
 from rocwright.device_code import fatbin
+from rocwright.device_code.origin import (
+    SplitOrigin,
+    is_origin,
+    limited,
+    origin_at,
+    pack_origin,
+    united,
+)
 from rocwright.device_code.tree.names import (
     GENERIC,
     MANIFEST,
@@ -72,14 +80,15 @@ def merge_trees(
         for word, roots in words.items():
             _require_same(lead + word, roots)
     chosen = {lead: {word: roots[0] for word, roots in words.items()} for lead, words in parts.items()}
+    hosts = {lead: _hosts(words) for lead, words in parts.items()}
     inputs = [root for words in parts.values() for roots in words.values() for root in roots]
     if families is None:
-        return _combined(chosen, dest, inputs, note)
+        return _combined(chosen, hosts, dest, inputs, note)
     members = _members(families)
     require_apart(dest, [dest / (lead + family) for lead in chosen for family in members], inputs)
     for family, targets in members.items():
         _require_present(family, targets, chosen)
-    return _by_family(chosen, dest, members, note)
+    return _by_family(chosen, hosts, dest, members, note)
 
 
 # Which parts there are. A lead (`rand_lib_`, empty for a prefix) and a word make the name of a directory.
@@ -182,7 +191,7 @@ def _difference(mine: Node, theirs: Node) -> str | None:
         return None if mine.link == theirs.link else "leads elsewhere"
     if mine.mode != theirs.mode:
         return f"mode {mine.mode:o} and {theirs.mode:o}"
-    if mine.is_directory or _same_bytes(mine, theirs):
+    if mine.is_directory or _same_bytes(mine, theirs) or _same_origin(mine, theirs):
         return None
     whole = [node for node in (mine, theirs) if _is_fat(node)]
     if len(whole) == 1:
@@ -201,6 +210,49 @@ def _same_bytes(mine: Node, theirs: Node) -> bool:
     return True
 
 
+def _same_origin(mine: Node, theirs: Node) -> bool:
+    """Whether hosts of one build say that they were split into other targets."""
+    one, other = _origin(mine), _origin(theirs)
+    return (
+        one is not None
+        and other is not None
+        and not one.part
+        and united((one, other)) == united((other, one))
+    )
+
+
+def _origin(node: Node) -> SplitOrigin | None:
+    """What a file beside archives says; None for any other, and for one that says nothing."""
+    plain = is_origin(node.path) and not node.is_link and not node.is_directory
+    return origin_at(node.source) if plain else None
+
+
+def _hosts(words: Mapping[str, Sequence[Path]]) -> dict[str, SplitOrigin]:
+    """Path of each file in the generic part that names targets → what all sources say together."""
+    found: dict[str, list[SplitOrigin]] = {}
+    parts: list[SplitOrigin] = []
+    for root in (root for roots in words.values() for root in roots):
+        for node in read_tree(root):
+            origin = _origin(node)
+            if origin is not None and origin.part:
+                parts.append(origin)
+            elif origin is not None:
+                found.setdefault(node.path, []).append(origin)
+    return {path: united((*hosts, *_parts_of_host(hosts[0], parts))) for path, hosts in found.items()}
+
+
+def _parts_of_host(host: SplitOrigin, parts: Iterable[SplitOrigin]) -> Iterator[SplitOrigin]:
+    """The parts of a host, whose sources may lack the generic one; `verify` tells strangers."""
+    return (part for part in parts if (part.group, part.build) == (host.group, host.build))
+
+
+def _copy(writer: TreeWriter, node: Node, origins: Mapping[str, SplitOrigin]) -> None:
+    if node.path in origins:
+        writer.write(node, [pack_origin(origins[node.path])])
+    else:
+        writer.copy(node)
+
+
 def _is_fat(node: Node) -> bool:
     """Whether a library still has device code inside."""
     try:
@@ -212,7 +264,13 @@ def _is_fat(node: Node) -> bool:
 # Writing.
 
 
-def _combined(chosen: _Parts, dest: Path, inputs: Sequence[Path], note: Callable[[str], None]) -> TreeMerge:
+_Hosts = Mapping[str, Mapping[str, SplitOrigin]]
+"""Lead → what its generic part says, by path."""
+
+
+def _combined(
+    chosen: _Parts, hosts: _Hosts, dest: Path, inputs: Sequence[Path], note: Callable[[str], None]
+) -> TreeMerge:
     written: dict[str, Part] = {}
     for lead, words in chosen.items():
         with split_layout(dest, lead, inputs) as outputs:
@@ -220,13 +278,17 @@ def _combined(chosen: _Parts, dest: Path, inputs: Sequence[Path], note: Callable
                 note(f"copying {lead}{word}")
                 writer = outputs.writer(word)
                 for node in read_tree(words[word]):
-                    writer.copy(node)
+                    _copy(writer, node, hosts[lead] if word == GENERIC else {})
         written |= outputs.parts
     return TreeMerge(written)
 
 
 def _by_family(
-    chosen: _Parts, dest: Path, members: Mapping[str, tuple[str, ...]], note: Callable[[str], None]
+    chosen: _Parts,
+    hosts: _Hosts,
+    dest: Path,
+    members: Mapping[str, tuple[str, ...]],
+    note: Callable[[str], None],
 ) -> TreeMerge:
     written: dict[str, Part] = {}
     absent = []
@@ -236,7 +298,8 @@ def _by_family(
             note(f"merging {name}")
             within = [w for w in in_order(words) if w == GENERIC or set(targets).intersection(served(w))]
             with whole_tree(dest / name, words[GENERIC]) as writer:
-                _overlay(writer, [words[word] for word in within], with_manifest=bool(lead))
+                origins = {path: limited(origin, within) for path, origin in hosts[lead].items()}
+                _overlay(writer, [words[word] for word in within], origins, with_manifest=bool(lead))
             written[name] = writer.part
             lacking = [target for target in targets if not _has(words, target)]
             if lacking and len(words) > 1:
@@ -244,11 +307,13 @@ def _by_family(
     return TreeMerge(written, tuple(absent))
 
 
-def _overlay(writer: TreeWriter, roots: Sequence[Path], *, with_manifest: bool) -> None:
+def _overlay(
+    writer: TreeWriter, roots: Sequence[Path], origins: Mapping[str, SplitOrigin], *, with_manifest: bool
+) -> None:
     for root in roots:
         for node in read_tree(root):
             if not (with_manifest and node.path == MANIFEST):
-                writer.copy(node)
+                _copy(writer, node, origins)
     if with_manifest:
         writer.manifest(dict.fromkeys(p for root in roots for p in read_artifact(root).prefixes))
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from rocwright.binary.view import mapped
 from rocwright.device_code.kpack import DIRECTORY, SUFFIX, read_archive
+from rocwright.device_code.origin import is_origin, origin_at
 from rocwright.device_code.tree.names import (
     GENERIC,
     MANIFEST,
@@ -17,6 +18,7 @@ from rocwright.device_code.tree.names import (
     is_artifact,
     printable,
     read_artifact,
+    served,
     tables,
 )
 from rocwright.device_code.tree.tree import Node, read_tree
@@ -107,6 +109,8 @@ def _place(node: Node, item: Input) -> Placed:
     if above.rpartition("/")[2] == DIRECTORY and name.endswith(SUFFIX) and not node.is_link:
         word = _archived(node)
         return replace(placed, word=word) if word else replace(placed, unplaced="serves no single target")
+    if is_origin(placed.inside) and not node.is_link:
+        return replace(placed, word=_part(node))
     found = classify(placed.inside, tables().device_files, tables().targets)
     if isinstance(found, Unplaced):
         return replace(placed, unplaced=f"{found.word} {found.reason}")
@@ -127,6 +131,12 @@ def _archived(node: Node) -> str | None:
         except InvalidTarget:
             return None
     return bases[0] if len(bases) == 1 else None
+
+
+def _part(node: Node) -> str:
+    """The part that says with this file what it is of; the generic one for any other file."""
+    origin = origin_at(node.source)
+    return origin.part if origin is not None and served(origin.part) else GENERIC
 
 
 def kernel_name(path: str) -> str:

@@ -11,10 +11,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import msgspec
+
 from rocwright.binary.elf import SUPPORTED
 from rocwright.binary.view import mapped
 from rocwright.device_code.archives import DEFAULT_LEVEL, Stored, store
 from rocwright.device_code.kpack import DIRECTORY, PLACEHOLDER, SUFFIX, Marker
+from rocwright.device_code.origin import SplitOrigin, joint_build, pack_origin
 from rocwright.device_code.split import Kept, LibraryPlan, plan_library
 from rocwright.device_code.tree.names import GENERIC, MANIFEST, printable, served
 from rocwright.device_code.tree.place import (
@@ -177,6 +180,9 @@ class _Work:
     dropped: Counter[str] = field(default_factory=Counter)
     homes: dict[str, tuple[str, Path]] = field(default_factory=dict)
     """Full target → the prefix for its archive and the tree this prefix is in."""
+    builds: dict[str, str] = field(default_factory=dict)
+    databases: dict[str, tuple[str, Path]] = field(default_factory=dict)
+    """Word of a part with databases → the first prefix that they are in, and its tree."""
 
     def plans(self) -> Iterator[LibraryPlan]:
         """Put every node where it belongs; yields the plans of libraries whose host files are written."""
@@ -208,6 +214,8 @@ class _Work:
     def _device_file(self, item: Placed) -> None:
         if self.wanted is None or self.wanted.intersection(served(item.word) or (item.word,)):
             self.outputs.writer(item.word).copy(item.node)
+            home = (item.prefix or "", item.node.root)
+            self.databases[item.word] = min(home, self.databases.get(item.word, home))
         else:
             self.dropped[item.word] += 1
 
@@ -256,13 +264,14 @@ class _Work:
     def _counted(self, item: Placed, plan: LibraryPlan) -> LibraryPlan:
         self.note(f"splitting {printable(item.node.path)}: {plan.objects} code objects")
         self.objects += plan.objects
+        self.builds[plan.kernel] = plan.build
         home = (item.prefix or "", item.node.root)
         for target in plan.targets:
             self.homes[target] = min(home, self.homes.get(target, home))
         return plan
 
     def deliver(self, stored: Stored, scratch: Path) -> None:
-        """Move the archives to their directories, and write the manifests."""
+        """Move the archives to their directories, and write what they are of and the manifests."""
         for target in sorted(stored.packed):
             prefix, root = self.homes[target]
             path = f"{prefix}/" * bool(prefix) + f"{DIRECTORY}/{self.group.name}_{target}{SUFFIX}"
@@ -270,8 +279,26 @@ class _Work:
             writer.adopt(scratch / (target + SUFFIX), root, path)
         if scratch.exists():
             scratch.rmdir()
+        self._origins(tuple(sorted(stored.packed)))
         prefixes = tuple(dict.fromkeys(p for item in self.group.inputs for p in item.prefixes))
         if prefixes == ("",):
             return
         for word, writer in self.outputs.writers.items():
             writer.manifest(p for p in prefixes if word == GENERIC or (writer.root / p).is_dir())
+
+    def _origins(self, targets: tuple[str, ...]) -> None:
+        """Say in each part which build it is of; a tree without a library that was split has none."""
+        if not self.builds:
+            return
+        own = SplitOrigin(self.group.name, joint_build(self.builds), targets=targets)
+        homes = dict(self.databases)
+        for target, home in self.homes.items():
+            base = parse_target(target).base
+            homes[base] = min(home, homes.get(base, home))
+        origins = {GENERIC: (own, min(self.homes.values()))}
+        for word, home in homes.items():
+            its = tuple(target for target in targets if parse_target(target).base == word)
+            origins[word] = (msgspec.structs.replace(own, part=word, targets=its), home)
+        for word, (origin, (prefix, root)) in origins.items():
+            path = f"{prefix}/" * bool(prefix) + f"{DIRECTORY}/{origin.name}"
+            self.outputs.writer(word).put(pack_origin(origin), root, path)

@@ -181,9 +181,22 @@ class TreeWriter:
 
     def manifest(self, prefixes: Iterable[str]) -> None:
         """The list of prefixes."""
-        data = manifest(prefixes)
-        (self.root / MANIFEST).write_bytes(data)
-        (self.root / MANIFEST).chmod(0o644)
+        self._put(MANIFEST, manifest(prefixes))
+
+    def put(self, data: bytes, root: Path, path: str) -> None:
+        """A new file at `path`, in directories with the modes that they have below `root`."""
+        self.directory(root, path.rpartition("/")[0])
+        if os.path.lexists(self.root / path):
+            raise InvalidInput(
+                f"the tree already has {printable(path)} and still has libraries to split",
+                where=printable(root / path),
+                next_step="split the tree as it was built, or choose another name",
+            )
+        self._put(path, data)
+
+    def _put(self, path: str, data: bytes) -> None:
+        (self.root / path).write_bytes(data)
+        (self.root / path).chmod(0o644)
         self.files += 1
         self.bytes += len(data)
 

@@ -18,6 +18,7 @@ from rocwright.binary.view import Mapped
 from rocwright.device_code import fatbin
 from rocwright.device_code.fatbin import Bundle, scan_bundles
 from rocwright.device_code.host import MARKER_SECTION
+from rocwright.device_code.origin import is_origin
 from rocwright.device_code.source import Source, on_disk
 from rocwright.device_code.verify.report import FindingLog
 from rocwright.device_code.verify.sources import Tree, directory_trees
@@ -233,7 +234,7 @@ def compare_trees(original: Original, tree: Tree, split: set[str], log: FindingL
             continue
         _compare(before, after, path in split, log)
     for path, after in there.items():
-        if path not in original.by_path and not after.is_archive:
+        if path not in original.by_path and not (after.is_archive or is_origin(path)):
             log.add("kpack-invented", after.name, "the original has no such file")
 
 

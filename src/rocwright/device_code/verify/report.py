@@ -18,6 +18,7 @@ _DOWNLOAD = "download the file again, or split again from the original"
 # What breaks none of them, but is worth knowing.
 NOTES = frozenset(
     ("kpack-kept", "kpack-unknown-target", "kpack-partial", "kpack-launch", "kpack-extra-absent")
+    + ("kpack-target-absent",)
 )
 _CLAUSES = (
     Clause("kpack-readable", "Every file given can be read.", next_step=_DOWNLOAD),
@@ -85,6 +86,12 @@ _CLAUSES = (
         "Code in an archive was taken out of this very build of its library.",
         next_step="put the archives of one split beside its libraries: AMD's runtime would run this code",
     ),
+    Clause(
+        "kpack-target",
+        "There is an archive for every target that the host was split into.",
+        next_step="add the part of this target, or say with --targets which are meant to be here",
+    ),
+    Clause("kpack-target-absent", "The part of a target that the host was split into is not installed here."),
     Clause("kpack-launch", "A library launches kernels that no archive here defines, or leaves them out."),
     Clause("kpack-partial", "A wrapper has no code for one of the targets."),
     Clause(

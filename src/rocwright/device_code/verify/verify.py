@@ -27,11 +27,13 @@ from rocwright.device_code.verify.archive import (
 )
 from rocwright.device_code.verify.library import SplitLibrary, check_library, is_host_elf
 from rocwright.device_code.verify.original import Fat, Original, compare_trees, host_differences, stand_ins
+from rocwright.device_code.verify.origins import check_origins
 from rocwright.device_code.verify.report import FindingLog, KpackReport
 from rocwright.device_code.verify.sources import Tree, directory_trees, file_tree
 from rocwright.device_code.verify.wheels import ENDING, check_parts, wheel_trees, wheels_in
 from rocwright.device_code.wrappers import Unsplittable
 from rocwright.errors import InvalidInput
+from rocwright.model.gpu import base_targets
 from rocwright.model.machines import Machines
 from rocwright.system.parallel import in_order
 from rocwright.system.progress import counted
@@ -41,16 +43,24 @@ _WINDOW = 24 << 20
 _LIGHT = 1 << 20
 
 
-def verify(paths: Iterable[Path], *, against: Path | None = None, threads: int = 2) -> KpackReport:
+def verify(
+    paths: Iterable[Path],
+    *,
+    against: Path | None = None,
+    targets: Iterable[str] | None = None,
+    threads: int = 2,
+) -> KpackReport:
     """Verify split libraries, archives, directories and wheels; offline.
 
     A library brings the archives that its search path leads to. Directories `generic` and those of targets
     beside it make one tree, and so do all wheels. `against` is the fat library, tree or wheel that was split:
-    then every code object is compared with it both ways, and the host file besides. Malformed files become
+    then every code object is compared with it both ways, and the host file besides. `targets` are those that
+    are meant to be here, of all that a host was split into (features do not count). Malformed files become
     findings; raises `InvalidInput` for a path that does not exist and for an `against` that cannot be read.
     """
     with ExitStack() as stack:
-        run = _Verification(against, threads, stack)
+        wanted = None if targets is None else frozenset(base_targets(targets))
+        run = _Verification(against, wanted, threads, stack)
         for tree in _trees(list(paths), run.log, stack, threads):
             run.tree(tree)
         return run.report()
@@ -79,7 +89,10 @@ def _trees(paths: Sequence[Path], log: FindingLog, stack: ExitStack, threads: in
 class _Verification:
     """One call of `verify`."""
 
-    def __init__(self, against: Path | None, threads: int, stack: ExitStack) -> None:
+    def __init__(
+        self, against: Path | None, wanted: frozenset[str] | None, threads: int, stack: ExitStack
+    ) -> None:
+        self.wanted = wanted
         self.log = FindingLog()
         self.threads = threads
         self.unpacker = Unpacker(load_table("machines", Machines))
@@ -106,6 +119,7 @@ class _Verification:
                 _gather(kernels, outcome.kernels)
                 count.add(bool(outcome.unpacked))
         check_together(work.libraries, shelves, work.index, kernels, tree, self.log)
+        check_origins(tree, shelves, self.wanted, self.log)
         check_parts(tree, shelves, self.unpacker.machines, self.log)
         if self.original is not None and not self.original.single and tree.whole:
             split = {library.source.installed for library in work.libraries}

@@ -7,8 +7,10 @@ from collections.abc import Sequence
 
 from rocwright.device_code.kpack import LONGEST_BUILD, SUFFIX, find_build, read_contents
 from rocwright.device_code.source import MemberReader, open_path
-from rocwright.device_code.wheel.sets import VerifiedWheel
+from rocwright.device_code.wheel.sets import VerifiedWheel, origins_in
 from rocwright.errors import InvalidInput
+
+_SPLIT = "give host and device wheels of one split: versions do not tell builds apart"
 
 
 def require_same_build(host: VerifiedWheel, devices: Sequence[VerifiedWheel]) -> None:
@@ -16,6 +18,8 @@ def require_same_build(host: VerifiedWheel, devices: Sequence[VerifiedWheel]) ->
 
     Archives of writers that name none are taken as they are; `kpack verify` compares kernels.
     """
+    for device in devices:
+        _require_same_origin(host, device)
     own: dict[str, str] = {}
     for device in devices:
         for member, kernel, build in _named(device):
@@ -28,8 +32,22 @@ def require_same_build(host: VerifiedWheel, devices: Sequence[VerifiedWheel]) ->
                     f"{device.wheel.path.name} has code of another build of {name} than "
                     f"{host.wheel.path.name}: of {build[:12]}, not of {there}",
                     where=device.wheel.path,
-                    next_step="give host and device wheels of one split: versions do not tell builds apart",
+                    next_step=_SPLIT,
                 )
+
+
+def _require_same_origin(host: VerifiedWheel, device: VerifiedWheel) -> None:
+    """By what both say of themselves, which is of databases, too."""
+    own = {(posixpath.dirname(name), one.group): one.build for name, one in origins_in(host) if not one.part}
+    for name, one in origins_in(device):
+        build = own.get((posixpath.dirname(name), one.group), one.build)
+        if one.part and one.build != build:
+            raise InvalidInput(
+                f"{device.wheel.path.name} is of another build than {host.wheel.path.name}: of "
+                f"{one.build[:12]}, not of {build[:12]}",
+                where=device.wheel.path,
+                next_step=_SPLIT,
+            )
 
 
 def _named(device: VerifiedWheel) -> list[tuple[str, str, str]]:

@@ -10,6 +10,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
+from rocwright.device_code.origin import SplitOrigin, limited, pack_origin
 from rocwright.device_code.wheel.builds import require_same_build
 from rocwright.device_code.wheel.device_wheel import (
     DevicePackage,
@@ -22,6 +23,7 @@ from rocwright.device_code.wheel.sets import (
     SplitSet,
     VerifiedWheel,
     family_members,
+    host_origins,
     require_same,
     served_by,
     serving,
@@ -179,11 +181,12 @@ class _Merge:
         first = hosts[0]
         plain = without_offers(first.wheel, first.metadata())
         metadata = with_offers(first.wheel, plain, self.set.packages)
-        same = next((host for host in hosts if host.metadata() == metadata), None)
+        said = host_origins(hosts)
+        same = next((h for h in hosts if h.metadata() == metadata and host_origins((h,)) == said), None)
         if same is not None:
             link_or_copy(same.wheel.path, self.work / self.set.file)
         else:
-            self._write(self.set.file, _members(first, metadata, ()))
+            self._write(self.set.file, _members(first, metadata, (), said))
         yield self._written(self.set.file, None, (), changed=same is None)
         for package, wheel in self.set.given().items():
             name = wheel.path.name
@@ -197,7 +200,11 @@ class _Merge:
         metadata = with_requirements(plain, self.set.packages, devices.values())
         name = f"{family}/{self.set.file}"
         (self.work / family).mkdir(exist_ok=True)
-        self._write(name, _members(host, metadata, [self.inputs[one.path] for one in devices.values()]))
+        hosts = [self.inputs[one.path] for one in self.set.hosts]
+        words = {package.target for package in devices}
+        said = {name: limited(origin, words) for name, origin in host_origins(hosts).items()}
+        its = [self.inputs[one.path] for one in devices.values()]
+        self._write(name, _members(host, metadata, its, said))
         targets = tuple(package.target for package in devices if not package.is_group)
         return self._written(name, family, targets, changed=True)
 
@@ -213,8 +220,16 @@ class _Merge:
         return MergedWheel(name, (self.work / name).stat().st_size, family, targets, changed)
 
 
-def _members(host: VerifiedWheel, metadata: bytes, devices: Sequence[VerifiedWheel]) -> list[Member | Taken]:
-    """The host's files, those of device wheels before its `.dist-info`; theirs says nothing new."""
+def _members(
+    host: VerifiedWheel,
+    metadata: bytes,
+    devices: Sequence[VerifiedWheel],
+    origins: Mapping[str, SplitOrigin],
+) -> list[Member | Taken]:
+    """The host's files, those of device wheels before its `.dist-info`; theirs says nothing new.
+
+    `origins` are the members that name targets, as the result has them.
+    """
     info = f"{host.wheel.dist_info}/"
     owner = {member.name: host for member in host.wheel.members}
     for device in devices:
@@ -233,6 +248,8 @@ def _members(host: VerifiedWheel, metadata: bytes, devices: Sequence[VerifiedWhe
         if name == f"{info}METADATA":
             mode = host.wheel.member[name].sound_mode
             members.append(Member(name, BytesSource(metadata), mode=mode))
+        elif name in origins:
+            members.append(Member(name, BytesSource(pack_origin(origins[name]))))
         elif name != f"{info}RECORD":
             members.append(owner[name].taken(name))
     return members

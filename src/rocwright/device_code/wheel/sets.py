@@ -6,8 +6,9 @@ For the last, wheels are read whole: a `VerifiedWheel` has the digest of every f
 from __future__ import annotations
 
 import hashlib
+import posixpath
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -19,6 +20,7 @@ from rocwright.binary.elf import read_elf
 from rocwright.binary.view import spooled
 from rocwright.data import load_table
 from rocwright.device_code.fatbin import fat_section
+from rocwright.device_code.origin import LARGEST_ORIGIN, SplitOrigin, is_origin, parse_origin, united
 from rocwright.device_code.tree.names import packages_of
 from rocwright.device_code.wheel.device_wheel import (
     DevicePackage,
@@ -27,7 +29,14 @@ from rocwright.device_code.wheel.device_wheel import (
     union,
     without_offers,
 )
-from rocwright.errors import InvalidElf, InvalidInput, InvalidWheel, RocwrightError, UsageError
+from rocwright.errors import (
+    InvalidArchive,
+    InvalidElf,
+    InvalidInput,
+    InvalidWheel,
+    RocwrightError,
+    UsageError,
+)
 from rocwright.model.device_files import DeviceFiles, classify, known_targets
 from rocwright.model.gpu import Families, base_targets, expand
 from rocwright.system.parallel import in_order
@@ -250,11 +259,39 @@ def _differences(first: VerifiedWheel, other: VerifiedWheel, work: Path) -> Iter
         elif first.digests[name] == other.digests[name]:
             if mine[name].mode != theirs[name].mode:
                 yield f"{name}: mode {mine[name].mode:o} and {theirs[name].mode:o}"
+        elif name in host_origins((first,)) and united_as(first, other, name):
+            continue
         elif name != f"{info}/METADATA":
             whole = [one for one in (first, other) if _is_fat(one, name, work)]
             yield f"{name}: " + (f"not split in {whole[0].wheel.path.parent}" if whole else "other contents")
         elif len({without_offers(one.wheel, one.metadata()) for one in (first, other)}) > 1:
             yield f"{name}: differs in more than the device wheels offered"
+
+
+def host_origins(hosts: Iterable[VerifiedWheel]) -> dict[str, SplitOrigin]:
+    """Member of each host that names targets → what all of them say together."""
+    found: dict[str, list[SplitOrigin]] = {}
+    for host in hosts:
+        for name, origin in origins_in(host):
+            if not origin.part:
+                found.setdefault(name, []).append(origin)
+    return {name: united(said) for name, said in found.items()}
+
+
+def origins_in(one: VerifiedWheel) -> Iterator[tuple[str, SplitOrigin]]:
+    """The members of a wheel that say what it was split from; those that say nothing are left out."""
+    for member in one.wheel.members:
+        if is_origin(member.name) and member.size <= LARGEST_ORIGIN:
+            with suppress(InvalidArchive):
+                data = read_member(one.wheel, member.name)
+                yield member.name, parse_origin(data, posixpath.basename(member.name))
+
+
+def united_as(first: VerifiedWheel, other: VerifiedWheel, name: str) -> bool:
+    """Whether hosts of one build say there that they were split into other targets."""
+    said = [dict(origins_in(one)).get(name) for one in (first, other)]
+    known = [origin for origin in said if origin is not None]
+    return len(known) == len(said) and united(known) == united(reversed(known))
 
 
 def _is_fat(one: VerifiedWheel, name: str, work: Path) -> bool:

@@ -9,9 +9,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+import msgspec
+
 from rocwright.binary.view import Mapped
 from rocwright.device_code.archives import DEFAULT_LEVEL, store
 from rocwright.device_code.kpack import DIRECTORY, PLACEHOLDER, SUFFIX, Marker
+from rocwright.device_code.origin import SplitOrigin, joint_build, owner_of, pack_origin
 from rocwright.device_code.split import Kept, LibraryPlan, plan_library
 from rocwright.device_code.wheel.device_wheel import (
     DevicePackage,
@@ -196,7 +199,12 @@ class _Split:
         metadata = read_member(self.wheel, f"{self.wheel.dist_info}/METADATA")
         new_metadata = host_metadata(self.wheel, metadata, packages)
         archives = {target: self._archive(target) for package in packages for target in package.archives}
-        self._require_free(archives)
+        build = joint_build({plan.kernel: plan.build for plan in plans.values()})
+        # A wheel with databases alone has no library whose build they could be of.
+        origin = SplitOrigin(self.group, build, targets=tuple(sorted(archives))) if build else None
+        parts = {package.name: self._part(origin, package) for package in packages} if origin else {}
+        files = [self._beside(one.name) for one in (*parts.values(), *([origin] if origin else ()))]
+        self._require_free([*archives.values(), *files])
         stored = store(list(plans.values()), self._file, self.group, level=level, threads=self.threads)
         self.identical = stored.identical
         objects = sum(plan.objects for plan in plans.values())
@@ -206,26 +214,39 @@ class _Split:
         self._write(
             self.wheel.path.name,
             self.wheel.dist_info,
-            list(self._host_members(plans, new_metadata)),
+            [*self._said(origin), *self._host_members(plans, new_metadata)],
         )
         for package in packages:
             self._write(
                 device_filename(self.wheel, package),
                 device_dist_info(self.wheel, package),
-                list(self._device_members(package, metadata)),
+                [*self._said(parts.get(package.name)), *self._device_members(package, metadata)],
             )
             for target in package.archives:
                 self._file(target).unlink()
 
     def _archive(self, target: str) -> str:
-        name = f"{DIRECTORY}/{self.group}_{target}{SUFFIX}"
-        return f"{self.root}/{name}" if self.root else name
+        return self._beside(f"{self.group}_{target}{SUFFIX}")
+
+    def _beside(self, name: str) -> str:
+        """Where a file of that name lies in the directory of archives."""
+        return f"{self.root}/{DIRECTORY}/{name}" if self.root else f"{DIRECTORY}/{name}"
+
+    @staticmethod
+    def _part(origin: SplitOrigin, package: DevicePackage) -> SplitOrigin:
+        its = tuple(target for target in origin.targets if owner_of(target) == package.target)
+        return msgspec.structs.replace(origin, part=package.target, targets=its)
+
+    def _said(self, origin: SplitOrigin | None) -> Iterator[Member]:
+        """The file that says what a wheel was split from."""
+        if origin is not None:
+            yield Member(self._beside(origin.name), BytesSource(pack_origin(origin)))
 
     def _file(self, target: str) -> Path:
         return self.work / f"{self.group}_{target}{SUFFIX}"
 
-    def _require_free(self, archives: Mapping[str, str]) -> None:
-        double = sorted(set(archives.values()) & self.wheel.member.keys())
+    def _require_free(self, names: Sequence[str]) -> None:
+        double = sorted(set(names) & self.wheel.member.keys())
         if double:
             raise InvalidInput(
                 f"{self.wheel.path.name} has a file {double[0]} already",

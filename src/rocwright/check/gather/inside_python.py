@@ -1,0 +1,228 @@
+"""What an interpreter makes of a wheel's Python; a program of the standard library alone, for any Python.
+
+``python inside_python.py ASKED ANSWERS`` reads the sources right out of the wheels and writes one line of
+JSON for each, flushed at once: where the interpreter itself dies of a source, the lines before it are there.
+No source is run. That a module compiles is judged by its symbol table, which costs half of its syntax tree;
+imports are looked for by expressions at the beginning of lines, where no condition can hold them.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import struct
+import symtable
+import sys
+import warnings
+import zlib
+from typing import Any
+
+# No source that a person wrote is as large.
+LARGEST = 4 << 20
+_MOST_NAMES = 2000
+_LINE = 200
+# Faults that the symbol table does not show: only at the beginning of a line can they stand outside of all.
+_LATE = re.compile(rb"^(?:return|break|continue|yield|await)\b", re.MULTILINE)
+# Syntax that came with Python 3.10 to 3.12, as far as one can see from afar.
+_NEW = re.compile(
+    rb"^[ \t]*(?:match\b[^\n]*:|type[ \t]+\w+[ \t]*[\[=]|(?:async[ \t]+)?(?:def|class)[ \t]+\w+\[)"
+    rb"|\bexcept[ \t]*\*",
+    re.MULTILINE,
+)
+# Without one of these words, which are looked for in no time, there is none of it.
+_NEW_WORDS = (b"match", b"type ", b"except*", b"except *", b"](", b"]:")
+_OLDEST, _NEWEST_SYNTAX = 7, 13
+_IMPORT = re.compile(
+    rb"^(?:from[ \t]+(?P<dots>\.*)[ \t]*(?P<module>[\w.]*)[ \t]+import[ \t]*"
+    rb"(?:\((?P<many>[^()]{0,20000})\)|(?P<few>[^\n#;\\(]+))"
+    rb"|import[ \t]+(?P<plain>[^\n#;\\]+))",
+    re.MULTILINE,
+)
+_TEXT = re.compile(
+    rb"#[^\n]*"
+    rb'|"""[^"\\]*(?:(?:\\.|"(?!""))[^"\\]*)*"""'
+    rb"|'''[^'\\]*(?:(?:\\.|'(?!''))[^'\\]*)*'''"
+    rb'|"[^"\\\n]*(?:\\.[^"\\\n]*)*"'
+    rb"|'[^'\\\n]*(?:\\.[^'\\\n]*)*'",
+    re.DOTALL,
+)
+_COMMENT = re.compile(rb"#[^\n]*")
+_NAME = re.compile(rb"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
+# How a module gets names that its source does not show, and a package modules that it has no file of.
+_MORE_NAMES = re.compile(
+    rb"__getattr__|__dict__|\bglobals\b|\blocals\b|\bvars\b|\bglobal\b"
+    rb"|\bexec\b|\beval\b|\bsetattr\b|import[ \t]*\*"
+    rb"|import_module|__import__|[Ll]azy|sys\.modules"
+)
+_MORE_MODULES = re.compile(
+    rb"__path__|extend_path|meta_path|path_hooks|declare_namespace|[Ll]azy|sys\.modules"
+)
+_VERSION = re.compile(
+    rb"""^__version__[ \t]*(?::[^=\n]*)?=[ \t]*["']([^"'\n]+)["'][ \t]*(?:#.*)?\r?$""", re.MULTILINE
+)
+_ENTRY = re.compile(r"=\s*([\w.]+)\s*:")
+
+
+def main(asked_path: str, answers_path: str) -> None:
+    """Answer for each source asked for; see `answers`."""
+    with open(asked_path, encoding="utf-8") as stream:
+        asked = json.load(stream)
+    with open(answers_path, "w", encoding="utf-8") as out:
+        for answer in answers(asked["wheels"], set(asked["tops"])):
+            out.write(json.dumps(answer) + "\n")
+            out.flush()
+
+
+def answers(wheels: list[dict[str, Any]], tops: set[str]) -> Any:
+    """One answer for each source, in order; None where it cannot be had, which another reader says.
+
+    A wheel is its `path`, its `sources` and, where it has one, the member `entry`; a member is name,
+    offset of its local header, bytes packed and unpacked, method, and CRC.
+    """
+    known: dict[tuple[int, int, bool], dict[str, Any]] = {}
+    with warnings.catch_warnings():
+        # About the style of sources that are not ours.
+        warnings.simplefilter("ignore")
+        for wheel in wheels:
+            with open(wheel["path"], "rb") as stream:
+                named = _entry_modules(stream, wheel["entry"])
+                for member in wheel["sources"]:
+                    bound = _is_asked(member[0], named)
+                    key = (member[5], member[3], bound)
+                    if key not in known:
+                        data = _inflated(stream, member)
+                        if data is None:
+                            yield None
+                            continue
+                        known[key] = look(data, tops, bound=bound)
+                    yield known[key]
+
+
+def _is_asked(name: str, named: set[str]) -> bool:
+    """Whether the names in a module matter: those of packages, and of modules that entry points lead to."""
+    stem = name[: -len(".py")].replace("/", ".")
+    return name.endswith("__init__.py") or any(stem == one or stem.endswith("." + one) for one in named)
+
+
+def _inflated(stream: Any, member: list[Any]) -> bytes | None:
+    _, offset, packed, size, method, _ = member
+    stream.seek(offset)
+    head = stream.read(30)
+    if size > LARGEST or len(head) < 30:
+        return None
+    stream.seek(offset + 30 + sum(struct.unpack_from("<2H", head, 26)))
+    data: bytes = stream.read(packed)
+    try:
+        data = zlib.decompressobj(-15).decompress(data, size + 1) if method else data
+    except zlib.error:
+        return None
+    return data if len(data) == size else None
+
+
+def _entry_modules(stream: Any, member: list[Any] | None) -> set[str]:
+    data = _inflated(stream, member) if member is not None else None
+    return set(_ENTRY.findall((data or b"").decode("utf-8", "replace")))
+
+
+def look(data: bytes, tops: set[str], *, bound: bool = True) -> dict[str, Any]:
+    """What a source is; what is not told is nothing.
+
+    `problem` and `line` say why it does not compile; `needs` is the minor version of Python whose syntax it
+    has; with `bound`, `names` it binds, `dynamic` when there may be more; `spreads` when modules below it may
+    have no file. `imports` are unconditional: line, dots, module, names or None, whether something is raised
+    before; only of `tops` and relative ones.
+    """
+    found: dict[str, Any] = {"imports": imports(data, tops)}
+    version = _VERSION.search(data) if b"\n__version__" in data or data.startswith(b"__version__") else None
+    if version is not None:
+        found["version"] = version.group(1).decode("utf-8", "replace")[:_LINE]
+    if bound and _MORE_NAMES.search(data):
+        found["dynamic"] = True
+    if bound and _MORE_MODULES.search(data):
+        found["spreads"] = True
+    try:
+        table = symtable.symtable(data, "<module>", "exec")  # type: ignore[arg-type]
+        if _LATE.search(data):
+            compile(data, "<module>", "exec", dont_inherit=True)
+    except SyntaxError as error:
+        return {**found, "problem": (error.msg or "invalid syntax")[:_LINE], "line": error.lineno or 1}
+    except ValueError as error:
+        return {**found, "problem": str(error)[:_LINE], "line": 1}
+    except (RecursionError, MemoryError):
+        # Another interpreter may have more room.
+        return {**found, "dynamic": True, "spreads": True}
+    if any(word in data for word in _NEW_WORDS) and _NEW.search(data):
+        found["needs"] = needed(data)
+    if bound:
+        names = [
+            one.get_name()
+            for one in table.get_symbols()
+            if one.is_assigned() or one.is_imported() or one.is_namespace()
+        ]
+        found["dynamic"] = "dynamic" in found or len(names) > _MOST_NAMES
+        found["names"] = names[:_MOST_NAMES]
+    return found
+
+
+def needed(data: bytes) -> int:
+    """The oldest minor version of Python whose syntax a source keeps to, as this interpreter knows them."""
+    for minor in range(_NEWEST_SYNTAX - 1, _OLDEST - 1, -1):
+        try:
+            compile(data, "<module>", "exec", ast.PyCF_ONLY_AST, dont_inherit=True, _feature_version=minor)
+        except SyntaxError as error:
+            return minor + 1 if "only supported in Python" in str(error.msg) else 0
+        except (ValueError, RecursionError, MemoryError):
+            return 0
+    return 0
+
+
+def imports(data: bytes, tops: set[str]) -> list[list[Any]]:
+    """Imports at the beginning of a line, outside of texts and comments."""
+    matches = list(_IMPORT.finditer(data))
+    if not matches:
+        return []
+    hidden = _hidden(data, {match.start() for match in matches})
+    rows: list[list[Any]] = []
+    line, at = 1, 0
+    raises = data.find(b"raise")
+    for match in matches:
+        if match.start() in hidden:
+            continue
+        line, at = line + data.count(b"\n", at, match.start()), match.start()
+        raised = 0 <= raises < at
+        if match["plain"] is not None:
+            modules = [
+                one.group().decode()
+                for one in map(_NAME.match, map(bytes.strip, match["plain"].split(b",")))
+                if one
+            ]
+            rows += [[line, 0, module, None, raised] for module in modules if module.split(".")[0] in tops]
+            continue
+        module = match["module"].decode()
+        if match["dots"] or module.split(".")[0] in tops:
+            listed = _COMMENT.sub(b"", match["many"] if match["many"] is not None else match["few"])
+            words = map(_NAME.match, map(bytes.strip, listed.split(b",")))
+            rows.append(
+                [line, len(match["dots"]), module, [one.group().decode() for one in words if one], raised]
+            )
+    return rows
+
+
+def _hidden(data: bytes, places: set[int]) -> set[int]:
+    """Those of the places that lie inside of a text."""
+    last = max(places)
+    found: set[int] = set()
+    left = sorted(places)
+    for text in _TEXT.finditer(data):
+        if text.start() > last:
+            break
+        while left and left[0] < text.start():
+            left.pop(0)
+        while left and left[0] < text.end():
+            found.add(left.pop(0))
+    return found
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2])

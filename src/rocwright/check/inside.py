@@ -1,0 +1,139 @@
+"""Import one module in the environment that runs this file, and write as JSON what came of it.
+
+Arguments: the module (before it, with commas, what is imported first), the file to write, names of modules
+to stand in for. It runs in the interpreter of a set, so it uses the standard library alone (Python 3.8 and
+newer). The file holds the exception and those that led to it, none where the module was imported; without
+the file the interpreter did not live to write it, and beside it, in `….crash`, is where it ended.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import faulthandler
+import importlib
+import importlib.abc
+import importlib.machinery
+import json
+import os
+import sys
+import traceback
+import types
+import typing
+from collections.abc import Iterator, MutableSequence, Sequence
+
+_MOST = 16
+
+
+class _Thing:
+    """What a stand-in offers under any name: a class, which is also a decorator."""
+
+    def __init__(self, *args: object, **kwargs: object) -> None:
+        pass
+
+    def __call__(self, *args: object, **kwargs: object) -> object:
+        return args[0] if len(args) == 1 and callable(args[0]) else self
+
+    def __getattr__(self, name: str) -> object:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return _Thing()
+
+
+class _StandIn(types.ModuleType):
+    """A module from elsewhere."""
+
+    __path__: MutableSequence[str] = []  # noqa: RUF012 as modules declare it
+
+    def __getattr__(self, name: str) -> object:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        # What it offers early is what a newer Python has.
+        if self.__name__ == "typing_extensions" and hasattr(typing, name):
+            return getattr(typing, name)
+        return type(name, (_Thing,), {})
+
+
+class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Answers for modules of these names, after everybody else."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._names = names
+
+    def find_spec(
+        self, name: str, path: object = None, target: object = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        if name.partition(".")[0] in self._names:
+            return importlib.machinery.ModuleSpec(name, self, is_package=True)
+        return None
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> types.ModuleType:
+        return _StandIn(spec.name)
+
+    def exec_module(self, module: types.ModuleType) -> None:
+        pass
+
+
+def _unconnected(event: str, args: object) -> None:
+    if event in ("socket.connect", "socket.getaddrinfo"):
+        raise OSError("there is no network while a set is imported")
+
+
+def _chain(error: BaseException | None) -> Iterator[BaseException]:
+    """The exception, and what it was raised from or amid."""
+    for _ in range(_MOST):
+        if error is None:
+            return
+        yield error
+        error = error.__cause__ or error.__context__
+
+
+def _told(error: BaseException) -> dict[str, object]:
+    frames = [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
+    return {
+        "kinds": [kind.__name__ for kind in type(error).__mro__],
+        "message": str(error)[:2000],
+        "name": str(getattr(error, "name", None) or ""),
+        "path": str(getattr(error, "path", None) or ""),
+        "source": str(getattr(error, "filename", None) or ""),
+        "line": getattr(error, "lineno", None) or 0,
+        "frames": frames[-_MOST:],
+        "shared": isinstance(error, ImportError) and _is_shared(str(error.name).partition(".")[0]),
+    }
+
+
+def _is_shared(package: str) -> bool:
+    """Whether other projects put modules into a package, as it says of itself in the old way."""
+    source = getattr(sys.modules.get(package), "__file__", None)
+    try:
+        with open(source or os.devnull, encoding="utf-8") as stream:  # noqa: PTH123
+            text = stream.read(1 << 20)
+    except (OSError, ValueError):
+        return False
+    return "extend_path" in text or "declare_namespace" in text
+
+
+def main(modules: str, result: str, stand_ins: Sequence[str]) -> None:
+    """Import the last of `modules`, with those before it, and write `result`."""
+    crash = open(result + ".crash", "w")  # noqa: PTH123, SIM115 open for as long as there is somebody to crash
+    faulthandler.enable(crash)
+    sys.addaudithook(_unconnected)
+    sys.meta_path.append(_Finder(stand_ins))
+    told: list[dict[str, object]] = []
+    *before, module = modules.split(",")
+    for name in before:
+        # What is wrong with it is told where it is imported by itself.
+        with contextlib.suppress(BaseException):
+            importlib.import_module(name)
+    try:
+        importlib.import_module(module)
+    except BaseException as error:
+        told += map(_told, _chain(error))
+    with open(result + ".part", "w") as stream:  # noqa: PTH123
+        json.dump(told, stream)
+    os.replace(result + ".part", result)  # noqa: PTH105
+    # What the module does at the end of an interpreter is not asked; threads that it left must not hold it.
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2], sys.argv[3:])

@@ -1,0 +1,255 @@
+"""Which libraries see each other's symbols when the loader brings them in, and what none of them defines.
+
+The loader looks through all that the first library loaded, directly or not. A library that others need
+can so use
+what those define; only what none of its users' libraries has is missing.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import PurePosixPath
+
+from rocwright.binary.symbols import Symbols, Want, known_symbols
+from rocwright.check.facts import ElfFacts, Facts
+from rocwright.check.libraries import Libraries
+from rocwright.data import load_table
+from rocwright.model.patterns import fits
+from rocwright.model.platforms import Platforms
+from rocwright.model.symbols import RuntimeRow, RuntimeSymbols
+
+# What an interpreter has always loaded itself.
+_EVERYWHERE = "libc.so.6"
+
+
+@dataclass(frozen=True)
+class Held:
+    """A library and the file it is in."""
+
+    facts: Facts
+    elf: ElfFacts
+
+
+@dataclass
+class Loaded:
+    """What the loader brings in for a library: those at hand, those of the system.
+
+    And whether there is more.
+    """
+
+    held: dict[int, Held] = field(default_factory=dict)
+    system: dict[str, Symbols] = field(default_factory=dict)
+    unknown: bool = False
+
+    def add(self, other: Loaded) -> None:
+        """Take in what another library loads."""
+        self.held.update(other.held)
+        self.system.update(other.system)
+        self.unknown = self.unknown or other.unknown
+
+    def symbols(self) -> list[Symbols]:
+        """Of all that is known."""
+        return [*self.system.values(), *(one.elf.symbols for one in self.held.values() if one.elf.symbols)]
+
+
+@dataclass(frozen=True)
+class Scopes:
+    """An index over the libraries of all files that are checked together."""
+
+    libraries: Libraries
+    platforms: Platforms
+    _own: dict[int, Loaded] = field(default_factory=dict, repr=False, compare=False)
+
+    def missing(self, facts: Facts, elf: ElfFacts, *, closed: bool) -> tuple[Want, ...]:
+        """What a library wants and nothing defines that it, or any who needs it, loads.
+
+        What another library at hand defines may have been loaded before, and is not counted. Unless the
+        set is
+        `closed`, a library that neither a program nor an extension module needs is not judged: whoever
+        opens it
+        may define what it wants.
+        """
+        if elf.symbols is None or self.libraries.reach(facts).blind:
+            return ()
+        scope = self._loaded(facts, elf)
+        wants = _undefined(elf.symbols.wanted, scope.symbols())
+        lost = [want for want in elf.symbols.wanted if _lacks(want, scope)]
+        if lost or not wants:
+            return tuple(lost)
+        users = list(self._users(elf))
+        for user in users:
+            scope.add(self._loaded(user.facts, user.elf))
+        if scope.unknown or not (closed or any(map(_is_start, (elf, *(user.elf for user in users))))):
+            # What is wanted of a library by name and version comes from nowhere else.
+            wants = [want for want in wants if self._sure(want, scope)]
+        wants = [want for want in wants if not self._newer(want, scope)]
+        wants = _undefined(wants, scope.symbols()) if wants else wants
+        return tuple(_undefined(wants, self._around(facts, elf)) if wants else wants)
+
+    def undefined(self, facts: Facts, elf: ElfFacts, names: Iterable[str]) -> list[str]:
+        """Those of the interpreter's names that no library has which is loaded.
+
+        None where that is not known.
+        """
+        scope = self._loaded(facts, elf)
+        if scope.unknown:
+            return []
+        return [want.name for want in _undefined(map(Want, names), self._around(facts, elf))]
+
+    # Who loads whom.
+
+    @cached_property
+    def _named(self) -> Mapping[str, list[Held]]:
+        found: defaultdict[str, list[Held]] = defaultdict(list)
+        for facts in self.libraries.files:
+            for elf in facts.elf:
+                for name in {PurePosixPath(elf.member).name, elf.soname or ""} - {""}:
+                    found[name].append(Held(facts, elf))
+        return found
+
+    @cached_property
+    def _users_of(self) -> Mapping[str, list[Held]]:
+        found: defaultdict[str, list[Held]] = defaultdict(list)
+        for facts in self.libraries.files:
+            for elf in facts.elf:
+                for name in elf.needed:
+                    found[name].append(Held(facts, elf))
+        return found
+
+    def _users(self, elf: ElfFacts) -> Iterator[Held]:
+        """All that need a library, over any number of steps."""
+        seen, waiting = {id(elf)}, [elf]
+        while waiting:
+            one = waiting.pop()
+            for name in {PurePosixPath(one.member).name, one.soname or ""} - {""}:
+                for user in self._users_of.get(name, ()):
+                    if id(user.elf) not in seen and user.elf.machine == elf.machine:
+                        seen.add(id(user.elf))
+                        waiting.append(user.elf)
+                        yield user
+
+    def _loaded(self, facts: Facts, elf: ElfFacts) -> Loaded:
+        """What a library loads, itself included; a value of the caller's own."""
+        if id(elf) not in self._own:
+            self._own[id(elf)] = self._walk(Held(facts, elf))
+        own = self._own[id(elf)]
+        return Loaded(dict(own.held), dict(own.system), own.unknown)
+
+    def _walk(self, start: Held) -> Loaded:
+        found = Loaded({id(start.elf): start})
+        machine = self._machine(start.elf)
+        waiting = [(start, name) for name in (_EVERYWHERE, *start.elf.needed)]
+        seen = set[str]()
+        while waiting:
+            user, name = waiting.pop()
+            if name in seen:
+                continue
+            seen.add(name)
+            held = self._at_hand(user, name)
+            for one in held:
+                found.unknown = found.unknown or one.elf.symbols is None
+                if id(one.elf) not in found.held:
+                    found.held[id(one.elf)] = one
+                    waiting += [(one, needed) for needed in one.elf.needed]
+            row = self._runtimes.row(name, machine)
+            if row is not None:
+                found.system[row.package] = self._symbols(row)
+            elif not held and not fits(name, self.platforms.linux.interpreter):
+                found.unknown = True
+        return found
+
+    def _at_hand(self, user: Held, name: str) -> list[Held]:
+        reach = self.libraries.reach(user.facts).projects
+        return [
+            one
+            for one in self._named.get(name, ())
+            if one.elf.machine == user.elf.machine and one.facts.project in reach
+        ]
+
+    def _around(self, facts: Facts, elf: ElfFacts) -> list[Symbols]:
+        """The symbols of every library in a file and in those that its requirements lead to."""
+        reach = self.libraries.reach(facts).projects
+        return [
+            one.symbols
+            for other in self.libraries.files
+            if other.project in reach
+            for one in other.elf
+            if one.symbols is not None and one.machine == elf.machine
+        ]
+
+    # What systems have.
+
+    @cached_property
+    def _runtimes(self) -> RuntimeSymbols:
+        return load_table("platform_symbols", RuntimeSymbols)
+
+    @cached_property
+    def _read(self) -> dict[tuple[str, str], Symbols]:
+        return {}
+
+    def _symbols(self, row: RuntimeRow) -> Symbols:
+        key = (row.machine, row.package)
+        if key not in self._read:
+            pairs = [symbol.partition("@") for symbol in row.defined]
+            names = {name for name, _, _ in pairs} | set(row.defined)
+            self._read[key] = known_symbols(names, versions={version for _, _, version in pairs if version})
+        return self._read[key]
+
+    def _machine(self, elf: ElfFacts) -> str:
+        machines = self.platforms.linux.machines
+        return next((name for name, number in machines.items() if number == elf.machine), "")
+
+    def _newer(self, want: Want, scope: Loaded) -> bool:
+        """Whether a version of the system's runtimes was not there when they were recorded."""
+        row = self._runtimes.row(want.library, next(iter(self._machines(scope)), ""))
+        return row is not None and want.version not in self._symbols(row).versions
+
+    def _sure(self, want: Want, scope: Loaded) -> bool:
+        if not want.version:
+            return False
+        if any(
+            want.library in (one.elf.soname, PurePosixPath(one.elf.member).name) and one.elf.symbols
+            for one in scope.held.values()
+        ):
+            return True
+        return self._runtimes.row(want.library, next(iter(self._machines(scope)), "")) is not None
+
+    def _machines(self, scope: Loaded) -> Iterator[str]:
+        return (self._machine(one.elf) for one in scope.held.values())
+
+
+def _undefined(wants: Iterable[Want], symbols: list[Symbols]) -> list[Want]:
+    return [want for want in wants if not _defined(want, symbols)]
+
+
+def _defined(want: Want, symbols: list[Symbols]) -> bool:
+    name = hash(want.name.encode("utf-8", "surrogateescape"))
+    versioned = hash(want.versioned) if want.version else 0
+    for one in symbols:  # noqa: SIM110
+        # Who has versions, but not this one, has the name without any or in another; of a name alone any
+        # will do.
+        if (versioned if want.version in one.versions else name) in one.defined:
+            return True
+    return False
+
+
+def _lacks(want: Want, scope: Loaded) -> bool:
+    """Whether the library that a symbol is expected of has versions, but not this one.
+
+    The loader gives up.
+    """
+    if not want.version:
+        return False
+    holders = [one.elf for one in scope.held.values() if one.elf.soname == want.library and one.elf.symbols]
+    return bool(holders) and all(
+        elf.symbols is not None and elf.symbols.versions and want.version not in elf.symbols.versions
+        for elf in holders
+    )
+
+
+def _is_start(elf: ElfFacts) -> bool:
+    """Whether loading begins here: a program, or an extension module."""
+    return elf.interp is not None or elf.kind == "exec" or bool(elf.symbols and elf.symbols.inits)

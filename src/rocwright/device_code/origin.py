@@ -1,0 +1,126 @@
+"""What lies beside archives: the build that a split's parts are of, and the targets that there are.
+
+The host's part has `.kpack/GROUP.json`, each other part `.kpack/GROUP_WORD.json` with the same build. No
+marker can say it: host files are equal whichever targets were built, and databases of a part have none.
+AMD's runtime looks for archives only, and never opens these.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import posixpath
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import msgspec
+
+from rocwright.device_code.kpack import DIRECTORY, NO_BUILD, SUFFIX
+from rocwright.device_code.tree.names import package_of
+from rocwright.errors import InvalidArchive
+from rocwright.model.gpu import is_target, parse_target
+
+ORIGIN_SCHEMA = "rocwright.kpack-origin/1"
+ENDING = ".json"
+LARGEST_ORIGIN = 1 << 20
+_SCHEMA_BYTES = b"rocwright.kpack-origin"
+_AGAIN = "split again from the original"
+
+
+class SplitOrigin(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a part of a split says of itself.
+
+    `group` begins the names of its archives, `build` is the identity of all host files together, `part` the
+    target or group that it serves ("" for the host). `targets` are full ones: of the host all that it was
+    split into, of another part those with an archive in it.
+    """
+
+    group: str
+    build: str
+    part: str = ""
+    targets: tuple[str, ...] = ()
+    schema: str = ORIGIN_SCHEMA
+
+    @property
+    def name(self) -> str:
+        """Its file's name."""
+        return f"{self.group}{'_' * bool(self.part)}{self.part}{ENDING}"
+
+    def archive(self, target: str) -> str:
+        """The file name of the archive for a target."""
+        return f"{self.group}_{target}{SUFFIX}"
+
+
+def joint_build(builds: Mapping[str, str]) -> str:
+    """The identity of host files together, from that of each by its name in archives; "" of none."""
+    digest = hashlib.sha256()
+    for kernel, build in sorted(builds.items()):
+        digest.update(f"{build} {kernel}\n".encode("utf-8", "surrogateescape"))
+    return digest.hexdigest()[: len(NO_BUILD)] if builds else ""
+
+
+def pack_origin(origin: SplitOrigin) -> bytes:
+    """Its text: the same for the same value."""
+    return msgspec.json.encode(origin) + b"\n"
+
+
+def parse_origin(data: bytes, name: str) -> SplitOrigin:
+    """What such a file says; raises `InvalidArchive` naming the file where it says nothing of the kind."""
+    try:
+        origin = msgspec.json.decode(data, type=SplitOrigin)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InvalidArchive(
+            f"{name} does not say what it was split from: {error}", next_step=_AGAIN
+        ) from None
+    if origin.schema != ORIGIN_SCHEMA:
+        raise InvalidArchive(f"{name} is of another version, {origin.schema[:80]!r}", next_step=_AGAIN)
+    odd = [text for text in origin.targets if not is_target(text)]
+    if odd:
+        raise InvalidArchive(f"{name} names {odd[0][:80]!r}, which is no target", next_step=_AGAIN)
+    if origin.name != posixpath.basename(name):
+        raise InvalidArchive(f"{name} is that of {origin.name[:80]}", next_step="do not rename these files")
+    return origin
+
+
+def speaks_of_origin(data: bytes) -> bool:
+    """Whether a file that is called so was written by a split; other tools may have files there, too."""
+    return _SCHEMA_BYTES in data
+
+
+def origin_at(path: Path) -> SplitOrigin | None:
+    """What a file on disk says of itself; None where it says nothing of the kind."""
+    try:
+        if path.stat().st_size <= LARGEST_ORIGIN:
+            return parse_origin(path.read_bytes(), path.name)
+    except (OSError, InvalidArchive):
+        pass
+    return None
+
+
+def is_origin(path: str) -> bool:
+    """Whether a path is that of such a file, by its name; forward slashes."""
+    folder, _, name = path.rpartition("/")
+    return name.endswith(ENDING) and posixpath.basename(folder) == DIRECTORY
+
+
+def united(origins: Iterable[SplitOrigin]) -> SplitOrigin:
+    """The origin of one host that was split for several sets of targets; all have the same build."""
+    first, *others = origins
+    targets = sorted({*first.targets, *(target for one in others for target in one.targets)})
+    return msgspec.structs.replace(first, targets=tuple(targets))
+
+
+def limited(origin: SplitOrigin, words: Iterable[str]) -> SplitOrigin:
+    """The origin of a host that was merged with the parts or device packages of these base targets alone."""
+    wanted = set(words)
+    its = (target for target in origin.targets if wanted & {part_of(target), owner_of(target)})
+    return msgspec.structs.replace(origin, targets=tuple(its))
+
+
+def part_of(target: str) -> str:
+    """The base target whose part, by its directory, has the archive for a full target."""
+    return parse_target(target).base
+
+
+def owner_of(target: str) -> str:
+    """The base target whose device package has the archive for a full target."""
+    return package_of(parse_target(target).base)

@@ -1,0 +1,72 @@
+"""Use what is installed beside this interpreter, and write what came of it as JSON; standard library alone.
+
+Import each module of each installed package, load each library, and say what was there at the start.
+"""
+
+import sys
+
+STARTED = sorted(sys.modules)
+PATH = [entry for entry in sys.path if entry]
+
+import ctypes  # noqa: E402
+import importlib  # noqa: E402
+import importlib.util  # noqa: E402
+import json  # noqa: E402
+import os  # noqa: E402
+import re  # noqa: E402
+import sysconfig  # noqa: E402
+from importlib import metadata  # noqa: E402
+from pathlib import Path  # noqa: E402
+
+SITE = sysconfig.get_paths()["purelib"]
+MODULE = re.compile(r"[A-Za-z_]\w*(/[A-Za-z_]\w*)*(\.py|\.cpython-[\w-]+\.so)")
+LIBRARY = re.compile(r".*\.so(\.\d+)*")
+# Trees of ROCm's own programs, which import from places of their own.
+APART = ("_rocm_sdk_devel/",)
+
+
+def places():
+    """Files below site-packages that installed packages list."""
+    for each in metadata.distributions():
+        for file in each.files or ():
+            name = str(file)
+            if not name.startswith("..") and not name.startswith(APART) and each.metadata["Name"] != "pip":
+                yield name
+
+
+def attempt(act):
+    try:
+        act()
+        return "ok"
+    except BaseException as error:
+        return f"{type(error).__name__}: {error}"[:300]
+
+
+def main(result):
+    names = sorted(set(places()))
+    modules = []
+    for name in names:
+        if MODULE.fullmatch(name) and "/llvm/" not in name and "libexec" not in name:
+            dotted = re.sub(r"(\.py|\.cpython-[\w-]+\.so)$", "", name).replace("/", ".")
+            modules.append(dotted.removesuffix(".__init__"))
+    seen = {
+        "started": STARTED,
+        "path": PATH,
+        "stdlib": {
+            name: str(importlib.util.find_spec(name).origin).replace(sys.prefix, "")
+            for name in sorted(sys.stdlib_module_names)
+            if not name.startswith("_") and importlib.util.find_spec(name) is not None
+        },
+        "versions": {each.metadata["Name"]: each.version for each in metadata.distributions()},
+        "imports": {name: attempt(lambda name=name: importlib.import_module(name)) for name in modules},
+        "libraries": {
+            name: attempt(lambda name=name: ctypes.CDLL(f"{SITE}/{name}"))
+            for name in names
+            if LIBRARY.fullmatch(name) and "/llvm/" not in name and "libexec" not in name
+        },
+    }
+    Path(result).write_text(json.dumps(seen), encoding="utf-8")
+
+
+main(sys.argv[1])
+os._exit(0)

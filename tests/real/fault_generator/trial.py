@@ -1,0 +1,212 @@
+"""Seeded faults in a good set, and who notices: `python -m real.fault_generator.trial --good DIR …`.
+
+The verdict is that of pip, uv and an interpreter (`world`). Beside it stands what `rocwright check --set`
+says, of this tree or of several (`--tree NAME=PATH`), and where that finds nothing in a set that breaks,
+what it says with `--install`. Prints a line of JSON for each sample, then the table.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from packaging.utils import canonicalize_name
+
+from real.fault_generator.base import Sample, make
+from real.fault_generator.world import World, lay_out
+
+REPOSITORY = Path(__file__).resolve().parents[3]
+WANTED = ("rocm[libraries,devel]", "torch", "torchvision", "torchaudio", "triton", "apex")
+EXPECT = ("rocm", "torch", "torchvision", "torchaudio", "triton", "apex")
+_LARGE = 4 << 20
+
+
+@dataclass
+class Tree:
+    """One rocwright, asked through a process that keeps what it has read."""
+
+    name: str
+    path: Path
+    child: subprocess.Popen[str] | None = field(default=None, repr=False)
+
+    def static(self, folder: Path, targets: Sequence[str]) -> list[str]:
+        """Ids of rules that are broken, by what the files say."""
+        if self.child is None or self.child.poll() is not None:
+            self.child = subprocess.Popen(
+                [sys.executable, str(Path(__file__).with_name("judge.py"))],
+                env={**os.environ, "PYTHONPATH": str(self.path / "src")},
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+            )
+        assert self.child.stdin is not None
+        assert self.child.stdout is not None
+        asked = {"folder": str(folder), "expect": EXPECT, "targets": list(targets)}
+        print(json.dumps(asked), file=self.child.stdin, flush=True)
+        answer = self.child.stdout.readline()
+        found: list[str] = json.loads(answer) if answer else ["it crashed"]
+        return found
+
+    def installed(self, folder: Path, targets: Sequence[str]) -> list[str]:
+        """Ids of rules that are broken when the installation is proved, too."""
+        words = ["check", "--set", str(folder), "--install", "--json", "--targets", ",".join(targets)]
+        done = subprocess.run(
+            [sys.executable, "-m", "rocwright", *words],
+            env={**os.environ, "PYTHONPATH": str(self.path / "src")},
+            capture_output=True,
+            text=True,
+        )
+        rows = json.loads(done.stdout)["findings"] if done.stdout.startswith("{") else []
+        found = sorted({row["rule"] for row in rows if row["severity"] == "error"})
+        return found or (["it crashed"] if done.returncode not in (0, 9) else [])
+
+
+# One world for each process.
+_here: dict[str, Any] = {}
+
+
+def _begin(
+    good: dict[str, Path],
+    work: Path,
+    trees: Sequence[tuple[str, Path]],
+    targets: Sequence[str],
+    known: dict[int, dict[str, Any]],
+    install: bool,
+) -> None:
+    place = Path(tempfile.mkdtemp(dir=work))
+    asked = [Tree(*tree) for tree in trees]
+    _here.update(good=good, place=place, trees=asked, targets=targets, known=known, install=install)
+
+
+def _one(seed: int) -> dict[str, Any]:
+    scratch, folder = _here["place"] / "scratch", _here["place"] / "set"
+    shutil.rmtree(scratch, ignore_errors=True)
+    scratch.mkdir()
+    sample = make(_here["good"], scratch, seed)
+    row: dict[str, Any] = _here["known"].get(seed) or _verdict(sample)
+    lay_out(sample.paths, folder)
+    for tree in _here["trees"]:
+        static = tree.static(folder, _here["targets"])
+        known = static or row["verdict"] == "silent" or not _here["install"]
+        proved = [] if known else tree.installed(folder, _here["targets"])
+        row["found"][tree.name] = {"static": static, "installed": proved}
+    return row
+
+
+def _verdict(sample: Sample) -> dict[str, Any]:
+    if "world" not in _here:
+        good = _here["good"]
+        heavy = tuple(name for name, path in good.items() if path.stat().st_size > _LARGE)
+        _here["world"] = World(good, _here["place"] / "world", WANTED, heavy)
+    verdict = _here["world"].judge(sample.paths)
+    return {
+        "seed": sample.seed,
+        "operators": sample.operators,
+        "told": sample.told,
+        "verdict": verdict.word,
+        "breaks": verdict.breaks[:4],
+        "harms": verdict.harms[:4],
+        "found": {},
+    }
+
+
+def run(
+    good: dict[str, Path],
+    work: Path,
+    seeds: Iterable[int],
+    *,
+    trees: Sequence[tuple[str, Path]] = (("this", REPOSITORY),),
+    targets: Sequence[str] = (),
+    known: dict[int, dict[str, Any]] | None = None,
+    install: bool = True,
+    jobs: int = 2,
+) -> Iterable[dict[str, Any]]:
+    """What became of each seed's sample, in order; of those in `known` only the trees are asked."""
+    work.mkdir(parents=True, exist_ok=True)
+    begin = (good, work, trees, targets, known or {}, install)
+    with ProcessPoolExecutor(jobs, initializer=_begin, initargs=begin) as pool:
+        yield from pool.map(_one, seeds)
+
+
+def missed(row: dict[str, Any], tree: str) -> bool:
+    """Whether a client notices, and the tree does not, even where it installs."""
+    found = row["found"][tree]
+    return row["verdict"] != "silent" and not found["static"] and not found["installed"]
+
+
+def table(rows: Sequence[dict[str, Any]], trees: Sequence[str]) -> str:
+    """For each operator: samples in which it took part, what became of them, and what each tree missed."""
+    head = ["operator", "samples", "breaks", "harms", "silent"]
+    for name in trees:
+        head += [f"{name}: static", "with --install", "missed", "refused though silent"]
+    lines = ["| " + " | ".join(head) + " |", "|" + " --- |" * len(head)]
+    names = {name for row in rows for name in row["operators"]}
+    groups = {name: [row for row in rows if name in row["operators"]] for name in names}
+    for name, some in [*sorted(groups.items()), ("all samples", list(rows))]:
+        words = Counter(row["verdict"] for row in some)
+        cells = [name, len(some), words["breaks"], words["harms"], words["silent"]]
+        for tree in trees:
+            loud = [row for row in some if row["verdict"] != "silent"]
+            static = sum(bool(row["found"][tree]["static"]) for row in loud)
+            proved = sum(bool(row["found"][tree]["installed"]) for row in loud)
+            refused = sum(bool(row["found"][tree]["static"]) for row in some if row["verdict"] == "silent")
+            cells += [static, proved, sum(missed(row, tree) for row in some), refused]
+        lines.append("| " + " | ".join(map(str, cells)) + " |")
+    return "\n".join(lines)
+
+
+def good_set(*folders: Path) -> dict[str, Path]:
+    """The wheels and sdists of folders by project."""
+    files = [path for folder in folders for path in sorted(folder.iterdir())]
+    ours = [path.resolve() for path in files if path.name.endswith((".whl", ".tar.gz"))]
+    return {str(canonicalize_name(path.name.split("-")[0])): path for path in ours}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--good", type=Path, nargs="+", required=True, help="folders of the good set")
+    parser.add_argument("--work", type=Path, required=True)
+    parser.add_argument("--samples", type=int, default=50)
+    parser.add_argument("--seed", type=int, default=1, help="the first seed")
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--targets", default="", help="of the good set, separated by commas")
+    parser.add_argument("--tree", action="append", default=[], help="NAME=PATH of a checkout; also several")
+    parser.add_argument("--known", type=Path, help="lines of an earlier run, whose verdicts hold")
+    parser.add_argument("--no-install", action="store_true", help="ask no tree for `--install`")
+    options = parser.parse_args()
+    named = [tuple(each.split("=", 1)) for each in options.tree] or [("this", str(REPOSITORY))]
+    trees = [(name, Path(path)) for name, path in named]
+    rows = []
+    seeds = range(options.seed, options.seed + options.samples)
+    targets = options.targets.split(",") if options.targets else ()
+    lines = options.known.read_text().splitlines() if options.known else []
+    known = {row["seed"]: row for row in map(json.loads, (line for line in lines if line.startswith("{")))}
+    good = good_set(*options.good)
+    for row in run(
+        good,
+        options.work,
+        seeds,
+        trees=trees,
+        targets=targets,
+        known=known,
+        install=not options.no_install,
+        jobs=options.jobs,
+    ):
+        print(json.dumps(row), flush=True)
+        rows.append(row)
+    print(table(rows, [name for name, _ in trees]))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,200 @@
+"""What real clients make of a set: pip and uv install it into fresh environments, Python uses it there.
+
+Nothing here knows a rule of rocwright: a set is good where it does all that the good set does.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+PROBE = Path(__file__).with_name("probe.py")
+# What installers write for themselves, and what Python compiles.
+_OWN = ("INSTALLER", "RECORD", "REQUESTED", "direct_url.json", "uv_cache.json", ".lock", ".pyc")
+# Files above this many bytes are compared by size: ROCm's libraries stay as they are.
+_DIGESTED = 1 << 20
+_LIMIT_S = 240
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What differs from the good set: `breaks` no longer works, `harms` is what a client suffers unasked."""
+
+    breaks: tuple[str, ...] = ()
+    harms: tuple[str, ...] = ()
+
+    @property
+    def word(self) -> str:
+        """`breaks`, `harms` or `silent`."""
+        return "breaks" if self.breaks else "harms" if self.harms else "silent"
+
+
+@dataclass
+class World:
+    """Environments below `work`, in which the good set shows first what a set of its kind can do.
+
+    `heavy` are projects whose good files take long to unpack: where they are unchanged, uv brings them before
+    pip is asked for the rest.
+    """
+
+    good: dict[str, Path]
+    work: Path
+    wanted: tuple[str, ...]
+    heavy: tuple[str, ...] = ()
+    python: str = sys.executable
+    baseline: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.work.mkdir(parents=True, exist_ok=True)
+        self.uv = Path(sys.executable).with_name("uv")
+        self.baseline = self.look(self.good)
+        failed = {who: seen["install"] for who, seen in self.baseline.items() if seen["install"]}
+        assert not failed, f"the good set cannot be installed: {failed}"
+
+    def judge(self, paths: Mapping[str, Path]) -> Verdict:
+        """Install these files and compare with the good set."""
+        seen = self.look(paths)
+        breaks = [f"{who}: {text}" for who in seen for text in _broken(self.baseline[who], seen[who])]
+        harms = [f"{who}: {text}" for who in seen for text in _harmed(self.baseline[who], seen[who])]
+        if not breaks:
+            harms += _differences(seen["pip"]["files"], seen["uv"]["files"])
+        return Verdict(tuple(breaks), tuple(harms))
+
+    def look(self, paths: Mapping[str, Path]) -> dict[str, Any]:
+        """What each installer and the interpreter behind it do with these files."""
+        links = self.work / "set"
+        lay_out(paths, links)
+        return {who: self._with(who, links, paths) for who in ("pip", "uv")}
+
+    def _with(self, who: str, links: Path, paths: Mapping[str, Path]) -> dict[str, Any]:
+        root, home = self.work / f"env-{who}", self.work / "home"
+        for place in (root, home):
+            shutil.rmtree(place, ignore_errors=True)
+        home.mkdir()
+        self._run(self.uv, "venv", "--quiet", "--no-config", "--python", self.python, root)
+        offline = ["--no-index", "--find-links", str(links)]
+        into = ["--no-config", "--quiet", "--python", str(root / "bin/python"), *offline]
+        if who == "uv":
+            # It knows a file of a folder by its name.
+            new = [path.name.partition("-")[0] for name, path in paths.items() if path != self.good.get(name)]
+            into += [word for name in new for word in ("--refresh-package", name)]
+            done = self._run(self.uv, "pip", "install", *into, *self.wanted)
+        else:
+            same = [name for name in self.heavy if paths.get(name) == self.good[name]]
+            if same:
+                self._run(self.uv, "pip", "install", "--no-deps", *into, *same)
+            words = ["install", "--quiet", "--isolated", "--disable-pip-version-check", *offline]
+            done = self._run(
+                self.python, "-m", "pip", "--python", str(root / "bin/python"), *words, *self.wanted
+            )
+        seen: dict[str, Any] = {"install": "" if done.returncode == 0 else done.stderr[-1500:] or "failed"}
+        seen["files"] = dict(_files(root)) if done.returncode == 0 else {}
+        seen["use"] = self._use(root, home) if done.returncode == 0 else {}
+        seen["left"] = sorted(str(path.relative_to(home)) for path in home.rglob("*"))
+        return seen
+
+    def _use(self, root: Path, home: Path) -> dict[str, Any]:
+        result = self.work / "probe.json"
+        result.unlink(missing_ok=True)
+        done = self._run(root / "bin/python", PROBE, result, home=home, LD_BIND_NOW="1")
+        if not result.exists():
+            return {"end": f"exit status {done.returncode}: {done.stderr[-600:]}"}
+        seen: dict[str, Any] = json.loads(result.read_text())
+        check = self._run(self.python, "-m", "pip", "--python", str(root / "bin/python"), "check")
+        seen["pip check"] = "" if check.returncode == 0 else check.stdout[-600:]
+        for name in ("version", "path", "targets"):
+            script = self._run(root / "bin/rocm-sdk", *([name] if name != "path" else ["path", "--bin"]))
+            seen[f"rocm-sdk {name}"] = script.returncode
+        return seen
+
+    def _run(
+        self, *words: str | Path, home: Path | None = None, **more: str
+    ) -> subprocess.CompletedProcess[str]:
+        env = {"PATH": "/usr/bin:/bin", "HOME": str(home or self.work), "LC_ALL": "C.UTF-8", **more}
+        env["UV_CACHE_DIR"] = str(self.work / "uv-cache")
+        argv = [str(word) for word in words]
+        try:
+            return subprocess.run(
+                argv,
+                env=env,
+                cwd=self.work,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=_LIMIT_S,
+            )
+        except subprocess.TimeoutExpired:
+            return subprocess.CompletedProcess(argv, 124, "", f"nothing after {_LIMIT_S} seconds")
+        except OSError as error:
+            return subprocess.CompletedProcess(argv, 127, "", str(error))
+
+
+def lay_out(paths: Mapping[str, Path], folder: Path) -> None:
+    """Links to these files in a folder of their own; so uv finds what it has unpacked of a file before."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    for path in paths.values():
+        (folder / path.name).symlink_to(path)
+
+
+def _files(root: Path) -> Iterator[tuple[str, str]]:
+    """What lies in an environment, with a digest or a size."""
+    for here, _, names in os.walk(root):
+        for name in names:
+            path = Path(here, name)
+            place = path.relative_to(root).as_posix()
+            if name.endswith(_OWN) or not path.is_file():
+                continue
+            size = path.stat().st_size
+            if size > _DIGESTED:
+                yield place, f"{size} bytes"
+            else:
+                yield place, hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def _broken(good: dict[str, Any], seen: dict[str, Any]) -> Iterator[str]:
+    if seen["install"]:
+        yield f"it does not install: {seen['install'].strip().splitlines()[-1][:300]}"
+        return
+    if "end" in seen["use"]:
+        yield f"the interpreter ends: {seen['use']['end'][:300]}"
+        return
+    for kind in ("imports", "libraries", "versions", "stdlib"):
+        for name, value in good["use"][kind].items():
+            now = seen["use"][kind].get(name, "not there")
+            if now != value:
+                yield f"{kind} {name}: {str(now)[:200]}"
+    for name in ("pip check", "rocm-sdk version", "rocm-sdk path", "rocm-sdk targets"):
+        if seen["use"][name] != good["use"][name]:
+            yield f"{name}: {str(seen['use'][name])[:200]}"
+
+
+def _harmed(good: dict[str, Any], seen: dict[str, Any]) -> Iterator[str]:
+    if seen["left"] != good["left"]:
+        yield f"files in the user's home: {seen['left'][:3]}"
+    for kind in ("started", "path"):
+        more = [name for name in seen["use"].get(kind, []) if name not in good["use"][kind]]
+        if more:
+            yield f"at the start of every interpreter, {kind}: {more[:3]}"
+    for place, digest in good["files"].items():
+        outside = not place.startswith("lib/")
+        if outside and seen["files"] and seen["files"].get(place) != digest:
+            yield f"{place} was replaced"
+    new = [place for place in seen["files"] if place not in good["files"] and "site-packages/" not in place]
+    if new:
+        yield f"files outside of site-packages: {new[:3]}"
+
+
+def _differences(pip: dict[str, str], uv: dict[str, str]) -> list[str]:
+    """Where the two installers left other files; scripts are written by each in its own way."""
+    places = sorted(place for place in pip.keys() | uv.keys() if not place.startswith("bin/"))
+    found = [place for place in places if pip.get(place) != uv.get(place) and "-info/" not in place]
+    return [f"pip and uv installed different files: {found[:3]}"] if found else []

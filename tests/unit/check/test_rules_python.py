@@ -1,0 +1,260 @@
+"""Python as the interpreter sees it: whole wheels are judged, and CPython itself is asked to import them."""
+
+from __future__ import annotations
+
+import ast
+import random
+import subprocess
+import sys
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from rocwright.check.gather import gather, inside_python
+from rocwright.check.run import check_paths
+from wheels import write_wheel
+
+NEW = {
+    "merge-marks", "python-syntax", "python-compiles", "python-newer", "import-missing", "import-later",
+    "commands", "plugins", "script-interpreter", "module-version", "torch-hip",
+}  # fmt: skip
+MERGE = "<<<<<<< HEAD\nLIMIT = 1\n=======\nLIMIT = 2\n>>>>>>> main\n"
+ENTRY = "{info}/entry_points.txt"
+
+
+def found(
+    folder: Path, files: Mapping[str, str | bytes], *, project: str = "demo", **options: object
+) -> list[tuple[str, str]]:
+    """Rule and severity of what this page is about, in a wheel of any platform."""
+    info = f"{project}-1.0.dist-info"
+    members = {name.format(info=info, data=f"{project}-1.0.data"): text for name, text in files.items()}
+    path = write_wheel(folder, project, "1.0", members, **{"tag": "py3-none-any", **options})
+    return [(one.rule, one.severity) for one in check_paths([path]).findings if one.rule in NEW]
+
+
+def imports(folder: Path, name: str = "demo") -> bool:
+    """Whether CPython imports a package of the only wheel in a folder."""
+    [wheel] = folder.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(folder / "site")
+    code = f"import sys; sys.path.insert(0, {str(folder / 'site')!r}); import {name}"
+    return subprocess.run([sys.executable, "-I", "-c", code], capture_output=True).returncode == 0
+
+
+BROKEN = {
+    "a cut source": {"demo/__init__.py": "from .a import f\n", "demo/a.py": "def f(\n"},
+    "return outside of a function": {"demo/__init__.py": "x = 1\nreturn x\n"},
+    "a zero byte": {"demo/__init__.py": b"x = 1\0\n"},
+    "no UTF-8": {"demo/__init__.py": b"x = '\xff'\n"},
+}
+LOST = {
+    "a module": {"demo/__init__.py": "from .a import f\n"},
+    "a module in brackets": {
+        "demo/__init__.py": "from . import (\n    a,  # one\n    b,\n)\n",
+        "demo/a.py": "",
+    },
+    "a module by its whole name": {"demo/__init__.py": "import demo.a.b\n", "demo/a/__init__.py": ""},
+    "a module of a module": {"demo/__init__.py": "from . import a\n", "demo/a.py": "from demo.b import x\n"},
+    "a module above": {"demo/__init__.py": "import demo.a\n", "demo/a/__init__.py": "from ..b import x\n"},
+    "an attribute of a package": {"demo/__init__.py": "from .a import f\n", "demo/a/__init__.py": "g = 1\n"},
+    "the file of a package": {"demo/__init__.py": "from .a import f\n", "demo/a/b.py": ""},
+}
+WORKS = {
+    "a module that is tried": {
+        "demo/__init__.py": "try:\n    from . import a\nexcept ImportError:\n    a = None\n"},
+    "an import in a text": {"demo/__init__.py": '"""Use it:\n\nfrom demo.a import f\n"""\n'},
+    "an import in an open text": {
+        "demo/__init__.py": "x = '''\nfrom . import \\'''\nfrom . import b'''\n"},
+    "an import for types": {
+        "demo/__init__.py": "TYPE_CHECKING = 0\nif TYPE_CHECKING:\n    from . import a\n"},
+    "names made up": {
+        "demo/__init__.py": "from .a import f\n",
+        "demo/a/__init__.py": "def __getattr__(name):\n    return 1\n",
+    },
+    "modules made up": {
+        "demo/__init__.py": "import sys\nfrom . import a\n",
+        "demo/a/__init__.py": "import sys\nsys.modules['demo.a.b'] = sys\nimport demo.a.b\n",
+    },
+    "an attribute": {
+        "demo/__init__.py": "from .a import f\n", "demo/a/__init__.py": "for f in (1,):\n    pass\n"},
+    "a namespace": {
+        "demo/__init__.py": "import demo.a.b\nfrom .a import b\n", "demo/a/b.py": ""},
+    "itself as init": {"demo/__init__.py": "x = 1\n", "demo/a.py": "from .__init__ import x\n"},
+    "another platform's module": {"demo/__init__.py": "", "demo/win.py": "from . import _win\n"},
+    "a cookiecutter": {"demo/__init__.py": "", "demo/{{name}}/__init__.py": "import {{name}}\n"},
+    "a bad fixture": {"demo/__init__.py": "", "demo/tests/__init__.py": "", "demo/tests/bad.py": "def f(\n"},
+    "data": {"demo/__init__.py": "", "demo/skel/main.py": "print 'two'\n"},
+    "marks in a text": {"demo/__init__.py": f"X = '''\n{MERGE}'''\n"},
+    "Windows' line ends, a BOM and a cookie": {
+        "demo/__init__.py": b"\xef\xbb\xbf# coding: utf-8\r\nfrom . import a\r\n",
+        "demo/a.py": b"# coding: latin-1\nx = '\xff'\n"
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", BROKEN)
+def test_what_does_not_compile_is_an_error_where_it_is_imported(tmp_path: Path, case: str) -> None:
+    assert found(tmp_path, BROKEN[case]) == [("python-syntax", "error")]
+    assert not imports(tmp_path)
+
+
+@pytest.mark.parametrize("case", LOST)
+def test_an_import_that_leads_nowhere_is_an_error(tmp_path: Path, case: str) -> None:
+    assert found(tmp_path, LOST[case]) == [("import-missing", "error")]
+    assert not imports(tmp_path)
+
+
+@pytest.mark.parametrize("case", WORKS)
+def test_what_python_imports_is_not_reported(tmp_path: Path, case: str) -> None:
+    assert found(tmp_path, WORKS[case]) == []
+    assert imports(tmp_path)
+
+
+def test_a_module_that_nothing_imports_at_once_is_a_warning(tmp_path: Path) -> None:
+    files = {"demo/__init__.py": "", "demo/late.py": "def f(\n"}
+    assert found(tmp_path, files) == [("python-compiles", "warning")]
+    assert imports(tmp_path) and not imports(tmp_path, "demo.late")
+
+
+def test_a_source_of_another_python_is_not_judged(tmp_path: Path) -> None:
+    newer = f">=3.{sys.version_info.minor + 1}"
+    assert found(tmp_path / "newer", BROKEN["a cut source"], python=newer) == []
+    assert found(tmp_path / "old", {"demo/__init__.py": "print 'two'\n"}, tag="py2-none-any") == []
+
+
+@pytest.mark.parametrize(
+    ("python", "text", "expected"),
+    [
+        (">=3.8", "match 1:\n    case _:\n        pass\n", ["python-newer"]),
+        (">=3.10", "match 1:\n    case _:\n        pass\n", []),
+        (">=3.8", "match = {}\nmatch[1]: int = 2\n", []),
+        (None, "match 1:\n    case _:\n        pass\n", []),
+    ],
+)
+def test_newer_syntax_than_the_wheel_asks_for(
+    tmp_path: Path, python: str | None, text: str, expected: list[str]
+) -> None:
+    rules = [rule for rule, _ in found(tmp_path, {"demo/__init__.py": text}, python=python)]
+    assert rules == expected
+
+
+@pytest.mark.parametrize("name", ["demo/__init__.py", "demo/x.pyi", "demo/x.json", "demo/x.toml", ENTRY])
+def test_marks_of_a_merge(tmp_path: Path, name: str) -> None:
+    assert found(tmp_path, {name: MERGE}) == [("merge-marks", "error")]
+
+
+def test_a_heading_is_no_mark(tmp_path: Path) -> None:
+    assert found(tmp_path, {"demo/x.rst": MERGE, "demo/x.cfg": "a\n=======\n"}) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("[console_scripts]\nx = demo:main\ny = demo.a:C.run\n", []),
+        ("[console_scripts]\nx = elsewhere.cli:main\n", []),
+        ("[console_scripts]\nx = demo.lost:main\n", ["commands"]),
+        ("[console_scripts]\nx = demo:lost\n", ["commands"]),
+        ("[gui_scripts]\nx = demo\n", ["commands"]),
+        ("[console_scripts]\nx = demo main\n", ["commands"]),
+        ("x = demo:main\n", ["commands"]),
+        ("[demo.plugins]\nx = demo.lost\n", []),
+    ],
+)
+def test_commands(tmp_path: Path, text: str, expected: list[str]) -> None:
+    files = {
+        "demo/__init__.py": "def main():\n    pass\n",
+        "demo/a.py": "class C:\n    run = 1\n",
+        ENTRY: text,
+    }
+    assert [rule for rule, _ in found(tmp_path, files)] == expected
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("#!python", []),
+        ("#!/usr/bin/env python3", []),
+        ("#!/usr/bin/python3", []),
+        ("#!/bin/sh", []),
+        ("#!/build/venv/bin/python3.11", ["script-interpreter"]),
+        ("#! /opt/python/cp311-cp311/bin/python", ["script-interpreter"]),
+    ],
+)
+def test_scripts(tmp_path: Path, line: str, expected: list[str]) -> None:
+    files = {"demo/__init__.py": "", "{data}/scripts/run": f"{line}\nprint(1)\n"}
+    assert [rule for rule, _ in found(tmp_path, files)] == expected
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [("1.0", []), ("1.0+rocm7", []), ("1.1", ["module-version"]), ("unknown", [])],
+)
+def test_a_version_in_the_package(tmp_path: Path, said: str, expected: list[str]) -> None:
+    files = {"triton/__init__.py": f"__version__ = '{said}'\n"}
+    assert [rule for rule, _ in found(tmp_path, files, project="triton")] == expected
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        ("hip = '7.1.25421'\n", []),  # ROCm 7.10 has this HIP
+        ("hip = '7.1.25421'\nrocm = '7.10.0'\n", []),
+        ("hip = '6.4.43483'\n", ["torch-hip"]),
+        ("hip = '7.1.25421'\nrocm = '7.2.0'\n", ["torch-hip"]),
+    ],
+)
+def test_a_torch_of_another_rocm(tmp_path: Path, lines: str, expected: list[str]) -> None:
+    files = {"torch/version.py": f"__version__ = '1.0'\n{lines}"}
+    requires = ["rocm[libraries]==7.10.0"]
+    assert [rule for rule, _ in found(tmp_path, files, project="torch", requires=requires)] == expected
+
+
+# -- the reader
+
+
+def test_many_sources_are_read_by_a_process_beside(tmp_path: Path) -> None:
+    filler = "".join(f"VALUE_{number} = {number}\n" for number in range(6000))
+    files = {"demo/__init__.py": "from . import a, lost\n", "demo/a.py": filler, "demo/b.py": "def f(\n"}
+    expected = [("python-compiles", "warning"), ("import-missing", "error")]
+    assert found(tmp_path, files) == expected
+
+
+@pytest.mark.parametrize("unit", ["(", "-", "x.", "[", "not ", "lambda:", "f'{", "x if y else "])
+def test_what_is_nested_too_deeply_ends_no_check(tmp_path: Path, unit: str) -> None:
+    files = {"demo/__init__.py": "from . import lost\n", "demo/deep.py": "x = " + unit * 60_000 + "x\n"}
+    assert ("import-missing", "error") in found(tmp_path, files)
+
+
+def test_sources_cut_and_changed_at_random_end_no_check() -> None:
+    random.seed(31)
+    source = Path(inside_python.__file__).read_bytes()
+    for _ in range(150):
+        data = bytearray(source[: random.randrange(1, len(source))])
+        for _ in range(random.randrange(4)):
+            data[random.randrange(len(data))] = random.randrange(256)
+        answer = inside_python.look(bytes(data), {"rocwright"})
+        try:
+            ast.parse(bytes(data))
+        except (SyntaxError, ValueError):
+            assert "problem" in answer
+        else:
+            assert "problem" not in answer
+
+
+@pytest.mark.parametrize(
+    "unit", [b"from a import (\n", b"'''\\\n", b'"""', b"import a\n", b"from . import a,\n"]
+)
+def test_a_source_made_to_take_long_is_read_in_time(unit: bytes) -> None:
+    assert isinstance(inside_python.imports(unit * 20_000, {"a"}), list)
+
+
+def test_a_damaged_source_is_told_by_another_rule(tmp_path: Path) -> None:
+    path = write_wheel(tmp_path, "demo", "1.0", {"demo/__init__.py": "x = 1\n" * 50}, tag="py3-none-any")
+    data = bytearray(path.read_bytes())
+    at = data.index(b"demo/__init__.py") + len("demo/__init__.py")
+    data[at : at + 6] = b"\xff" * 6
+    path.write_bytes(data)
+    facts = gather(path)
+    assert facts.python == () and [one.member for one in facts.damaged] == ["demo/__init__.py"]

@@ -1,0 +1,169 @@
+"""What the rules say of symbols, entries of modules, programs and the endings of extensions."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from random import Random
+
+import pytest
+from facts_by_hand import elf, said, wheel
+
+from rocwright.binary.elf import read_elf
+from rocwright.binary.symbols import Want, known_symbols, read_symbols
+from rocwright.binary.view import Mapped
+from rocwright.check.facts import Member
+from rocwright.check.rules.metadata import foreign_extensions
+from rocwright.check.rules.symbols import init_name
+from rocwright.errors import InvalidInput
+
+
+def compiled(folder: Path, source: str, *flags: str) -> Path:
+    (folder / "x.c").write_text(source)
+    argv = ["gcc", "-shared", "-fPIC", "-o", str(folder / "x.so"), str(folder / "x.c"), *flags]
+    subprocess.run(argv, check=True, capture_output=True)
+    return folder / "x.so"
+
+
+SOURCE = """
+extern int nowhere(int); extern int __attribute__((weak)) perhaps(void); extern int puts(const char *);
+extern void *PyLong_FromLong(long);
+void *PyInit_mod(void) { puts("x"); return nowhere(1) && perhaps ? PyLong_FromLong(1) : 0; }
+static int hidden(void) { return 1; } int shown(void) { return hidden(); }
+"""
+
+
+def test_symbols_are_read_as_nm_tells_them(tmp_path: Path) -> None:
+    symbols = read_symbols(read_elf(compiled(tmp_path, SOURCE)))
+    assert symbols is not None
+    assert symbols.inits == {"PyInit_mod"}
+    assert symbols.python == {"PyLong_FromLong"}
+    assert {want.name for want in symbols.wanted} == {"nowhere", "puts"}
+    assert next(want.library for want in symbols.wanted if want.name == "puts") == "libc.so.6"
+    assert hash(b"shown") in symbols.defined
+    assert hash(b"hidden") not in symbols.defined
+
+
+def test_damaged_tables_end_in_an_error_or_in_symbols(tmp_path: Path) -> None:
+    good = compiled(tmp_path, SOURCE).read_bytes()
+    random, refused = Random(31), 0
+    for _ in range(300):
+        data = bytearray(good)
+        for _ in range(random.randrange(1, 12)):
+            data[random.randrange(64, min(len(data), 4096))] = random.randrange(256)
+        try:
+            read_symbols(read_elf(Mapped(Path("x.so"), bytes(data))))
+        except InvalidInput:
+            refused += 1
+    assert 0 < refused < 300
+
+
+USER = known_symbols(
+    ["PyInit_a"], [Want("f"), Want("puts", "GLIBC_2.2.5", "libc.so.6"), Want("PyLong_AsLong")]
+)
+MODULE = "pkg/a.cpython-312-x86_64-linux-gnu.so"
+
+
+@pytest.mark.parametrize(
+    ("defined", "told"), [(["f"], []), (["g"], [(MODULE, "nothing that it loads defines f")])]
+)
+def test_what_a_module_wants_is_defined_by_what_it_loads(
+    defined: list[str], told: list[tuple[str, str]]
+) -> None:
+    library = elf("pkg/libf.so", "libc.so.6", symbols=known_symbols(defined))
+    module = elf(MODULE, "libf.so", "libc.so.6", symbols=USER)
+    assert said("elf-symbols", wheel("pkg", module, library)) == told
+
+
+def test_what_is_not_known_is_not_told() -> None:
+    module = elf(MODULE, "libelsewhere.so.1", symbols=USER)
+    assert said("elf-symbols", wheel("pkg", module)) == []
+    # A library that another program opens may have its symbols from there, unless the set is all there is.
+    plugin = elf("pkg/plugin.so", symbols=known_symbols(["entry"], [Want("f")]))
+    assert said("elf-symbols", wheel("pkg", plugin)) == []
+    assert len(said("elf-symbols", wheel("pkg", plugin), closed=True)) == 1
+
+
+@pytest.mark.parametrize(
+    ("want", "count"),
+    [
+        (Want("no_such_function", "GLIBC_2.2.5", "libc.so.6"), 1),
+        (Want("pthread_create", "GLIBC_2.2.5", "libpthread.so.0"), 0),
+        (Want("new_function", "GLIBC_9.9", "libc.so.6"), 0),
+    ],
+)
+def test_the_c_library_is_known_by_name_and_version(want: Want, count: int) -> None:
+    module = elf(MODULE, "libc.so.6", symbols=known_symbols(["PyInit_a"], [want]))
+    assert len(said("elf-symbols", wheel("pkg", module))) == count
+
+
+def test_a_library_of_the_set_lacks_a_version() -> None:
+    module = elf(MODULE, "libf.so", symbols=known_symbols(["PyInit_a"], [Want("f", "F_2", "libf.so")]))
+    library = elf("pkg/libf.so", symbols=known_symbols(["f", "f@F_1"], versions=["F_1"]))
+    assert said("elf-symbols", wheel("pkg", module, library)) == [
+        (MODULE, "nothing that it loads defines f@F_2 (libf.so)")
+    ]
+
+
+def test_a_program_is_no_library() -> None:
+    facts = wheel(
+        "pkg", elf(MODULE, kind="exec"), elf("pkg/libx.so", program=True), elf("pkg/tool", kind="exec")
+    )
+    assert [member for member, _ in said("elf-program", facts)] == [MODULE, "pkg/libx.so"]
+
+
+@pytest.mark.parametrize(
+    ("inits", "wanted", "count"),
+    [(["PyInit_a"], [], 0), (["PyInit_b"], [], 1), ([], ["PyModule_Create2"], 1), ([], ["PyLong_AsLong"], 0)],
+)
+def test_a_module_is_entered_by_its_name(inits: list[str], wanted: list[str], count: int) -> None:
+    module = elf(MODULE, symbols=known_symbols(inits, map(Want, wanted)))
+    assert len(said("extension-init", wheel("pkg", module))) == count
+
+
+def test_names_of_entries() -> None:
+    assert init_name("spam") == "PyInit_spam"
+    assert init_name("lančmít") == "PyInitU_lanmt_2sa6t"  # the example of PEP 489
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("PyList_New", None),
+        (
+            "PyObject_Vectorcall",
+            "it uses PyObject_Vectorcall (3.12), newer than Python 3.9, for which it is tagged",
+        ),
+        ("PyLong_FromLnog", "it uses PyLong_FromLnog, no part of the stable ABI that its tag promises"),
+    ],
+)
+def test_the_stable_abi(name: str, told: str | None) -> None:
+    module = elf("pkg/a.abi3.so", "libc.so.6", symbols=known_symbols(["PyInit_a"], [Want(name)]))
+    found = said("stable-abi", wheel("pkg", module, python="cp39-abi3"))
+    assert [cause for _, cause in found] == ([] if told is None else [told])
+
+
+@pytest.mark.parametrize(
+    ("python", "name", "count"),
+    [
+        ("cp312-cp312", "a.cpython-312-x86_64-linux-gnu.so", 0),
+        ("cp312-cp312", "a.cpython-312d-x86_64-linux-gnu.so", 1),
+        ("cp312-cp312", "a.cpython-312-darwin.so", 1),
+        ("cp312-cp312", "a.cpython-312-aarch64-linux-gnu.so", 1),
+        ("cp312-cp312", "a.cp312-win_amd64.pyd", 1),
+        ("cp313-cp313", "a.cpython-313t-x86_64-linux-gnu.so", 1),
+        ("cp313-cp313t", "a.cpython-313-x86_64-linux-gnu.so", 1),
+        ("cp39-abi3", "a.cpython-311-x86_64-linux-gnu.so", 1),
+        ("py3-none", "a.cpython-311-x86_64-linux-gnu.so", 1),
+        ("cp311-none", "a.cpython-311-x86_64-linux-gnu.so", 0),
+        ("cp39-abi3", "a.abi3.so", 0),
+    ],
+)
+def test_endings_of_extensions(python: str, name: str, count: int) -> None:
+    facts = wheel("pkg", python=python, members=(Member(f"pkg/{name}"),))
+    assert len(list(foreign_extensions(facts))) == count
+
+
+@pytest.mark.parametrize(("facts", "count"), [({}, 0), ({"bits": 32}, 1), ({"order": "big"}, 1)])
+def test_one_machine_number_stands_for_several_machines(facts: dict[str, object], count: int) -> None:
+    assert len(said("elf-machine", wheel("pkg", elf("pkg/a.so", **facts)))) == count
