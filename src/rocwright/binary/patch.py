@@ -120,7 +120,15 @@ def apply_patch(source: Path, patch: BytePatch | None, target: Path) -> None:
 
 
 def _pread(handle: int, offset: int, length: int) -> bytes:
-    """pread until `length` bytes or the end; one call returns at most 2 GiB and may return less."""
+    """pread until `length` bytes or the end; one call returns at most 2 GiB and may return less.
+
+    A damaged file may ask for places that no file has: there is nothing.
+    """
+    end = min(offset + length, os.fstat(handle).st_size)
+    offset = max(0, offset)
+    length = max(0, end - offset)
+    if not length:
+        return b""
     data = pread(handle, length, offset)
     if len(data) == length or not data:
         return data

@@ -78,3 +78,11 @@ def test_overlapping_unsorted_or_too_long_edits_are_refused(
 ) -> None:
     with pytest.raises(ValueError, match="edit"):
         BytePatch(edits, size)
+
+
+@pytest.mark.parametrize("length", [1, 1 << 40, 1 << 63])
+@pytest.mark.parametrize("offset", [0, 9, 10, 1 << 40, (1 << 63) - 1, 1 << 63, (1 << 64) - 1])
+def test_a_forged_place_holds_what_the_file_has_there(tmp_path: Path, offset: int, length: int) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"0123456789")
+    assert PatchedFile(path).read_at(offset, length) == b"0123456789"[offset : offset + length]

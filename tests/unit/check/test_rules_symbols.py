@@ -9,7 +9,7 @@ from random import Random
 import pytest
 from facts_by_hand import elf, said, wheel
 
-from rocwright.binary.elf import read_elf
+from rocwright.binary.elf import PT_DYNAMIC, read_elf
 from rocwright.binary.symbols import Want, known_symbols, read_symbols
 from rocwright.binary.view import Mapped
 from rocwright.check.facts import Member
@@ -56,6 +56,32 @@ def test_damaged_tables_end_in_an_error_or_in_symbols(tmp_path: Path) -> None:
         except InvalidInput:
             refused += 1
     assert 0 < refused < 300
+
+
+def test_forged_addresses_end_alike_in_memory_and_on_disk(tmp_path: Path) -> None:
+    path = compiled(tmp_path, SOURCE)
+    good = path.read_bytes()
+    dynamic = next(segment.offset for segment in read_elf(path).segments if segment.type == PT_DYNAMIC)
+    random, refused = Random(32), 0
+    for _ in range(200):
+        data = bytearray(good)
+        # The values of the dynamic table lie behind the first segments; headers lie at the start.
+        at = random.choice([32, 40, 72, 80, 96, *range(dynamic + 8, dynamic + 400, 16)])
+        data[at : at + 8] = random.choice([1 << 40, (1 << 63) - 8, 1 << 63, (1 << 64) - 1]).to_bytes(
+            8, "little"
+        )
+        path.write_bytes(data)
+        answers = []
+        for source in (path, Mapped(path, bytes(data))):
+            try:
+                read_symbols(read_elf(source))
+            except InvalidInput as error:
+                answers.append(str(error))
+            else:
+                answers.append("")
+        assert answers[0] == answers[1]
+        refused += bool(answers[0])
+    assert 0 < refused < 200
 
 
 USER = known_symbols(
