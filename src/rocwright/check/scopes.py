@@ -75,8 +75,9 @@ class Scopes:
         if elf.symbols is None or self.libraries.reach(facts).blind:
             return ()
         scope = self._loaded(facts, elf)
-        wants = _undefined(elf.symbols.wanted, scope.symbols())
-        lost = [want for want in elf.symbols.wanted if _lacks(want, scope)]
+        wanted = list(elf.symbols.wanted)
+        wants = _undefined(wanted, scope.symbols())
+        lost = _lacking(wanted, scope)
         if lost or not wants:
             return tuple(lost)
         users = list(self._users(elf))
@@ -222,18 +223,35 @@ class Scopes:
 
 
 def _undefined(wants: Iterable[Want], symbols: list[Symbols]) -> list[Want]:
-    return [want for want in wants if not _defined(want, symbols)]
-
-
-def _defined(want: Want, symbols: list[Symbols]) -> bool:
-    name = hash(want.name.encode("utf-8", "surrogateescape"))
-    versioned = hash(want.versioned) if want.version else 0
-    for one in symbols:  # noqa: SIM110
+    left = [
+        (
+            want,
+            hash(want.name.encode("utf-8", "surrogateescape")),
+            hash(want.versioned) if want.version else 0,
+        )
+        for want in wants
+    ]
+    for one in symbols:
+        if not left:
+            break
         # Who has versions, but not this one, has the name without any or in another; of a name alone any
         # will do.
-        if (versioned if want.version in one.versions else name) in one.defined:
-            return True
-    return False
+        defined, versions = one.defined, one.versions
+        left = [row for row in left if (row[2] if row[0].version in versions else row[1]) not in defined]
+    return [want for want, _, _ in left]
+
+
+def _lacking(wants: Iterable[Want], scope: Loaded) -> list[Want]:
+    # Many symbols are of few versions of few libraries.
+    told: dict[tuple[str, str], bool] = {}
+    found = []
+    for want in wants:
+        key = (want.library, want.version)
+        if key not in told:
+            told[key] = _lacks(want, scope)
+        if told[key]:
+            found.append(want)
+    return found
 
 
 def _lacks(want: Want, scope: Loaded) -> bool:

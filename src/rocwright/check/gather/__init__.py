@@ -67,7 +67,15 @@ def gather_all(paths: Sequence[Path], *, threads: int = 2) -> list[Facts]:
         modules = python.done()
     for path, wheel in wheels.items():
         facts = finish(wheel, gathered.pop(path))
-        done[path] = replace(facts, python=modules.get(path, ()), judged_by=python.minor)
+        told = modules.get(path, ())
+        # Whether marks of a merge are a module's text or its fault, only an interpreter can tell.
+        known = {one.member for one in told}
+        marked = [name for name in facts.unmerged if is_module(name) and name not in known]
+        if marked:
+            with PythonReader({path: wheel.members}, only=marked) as late:
+                told += late.done().get(path, ())
+        left = python.left.get(path)
+        done[path] = replace(facts, python=told, judged_by=python.minor, unjudged=left)
     return [done[path] for path in paths]
 
 

@@ -1,7 +1,8 @@
 """What an interpreter makes of a wheel's Python; a program of the standard library alone, for any Python.
 
 ``python inside_python.py ASKED ANSWERS`` reads the sources right out of the wheels and writes one line of
-JSON for each, flushed at once: where the interpreter itself dies of a source, the lines before it are there.
+JSON for each; `careful`, flushed at once: where the interpreter itself dies of a source, the lines before it
+are there.
 No source is run. That a module compiles is judged by its symbol table, which costs half of its syntax tree;
 imports are looked for by expressions at the beginning of lines, where no condition can hold them.
 """
@@ -20,6 +21,7 @@ from typing import Any
 
 # No source that a person wrote is as large.
 LARGEST = 4 << 20
+_ROOM, _BUFFER = 1 << 10, 256 << 10
 _MOST_NAMES = 2000
 _LINE = 200
 # Faults that the symbol table does not show: only at the beginning of a line can they stand outside of all.
@@ -55,6 +57,10 @@ _MORE_NAMES = re.compile(
     rb"|\bexec\b|\beval\b|\bsetattr\b|import[ \t]*\*"
     rb"|import_module|__import__|[Ll]azy|sys\.modules"
 )
+_MORE_WORDS = (
+    *(b"__getattr__", b"__dict__", b"globals", b"locals", b"vars", b"global", b"exec", b"eval", b"setattr"),
+    *(b"*", b"import_module", b"__import__", b"azy", b"sys.modules"),
+)
 _MORE_MODULES = re.compile(
     rb"__path__|extend_path|meta_path|path_hooks|declare_namespace|[Ll]azy|sys\.modules"
 )
@@ -68,16 +74,14 @@ def main(asked_path: str, answers_path: str) -> None:
     """Answer for each source asked for; see `answers`."""
     with open(asked_path, encoding="utf-8") as stream:
         asked = json.load(stream)
-    with open(answers_path, "w", encoding="utf-8") as out:
-        for answer in answers(asked["wheels"], set(asked["tops"])):
-            out.write(json.dumps(answer) + "\n")
-            out.flush()
+    with open(answers_path, "w", encoding="utf-8", buffering=1 if asked["careful"] else _BUFFER) as out:
+        out.writelines(json.dumps(answer) + "\n" for answer in answers(asked["wheels"], set(asked["tops"])))
 
 
 def answers(wheels: list[dict[str, Any]], tops: set[str]) -> Any:
     """One answer for each source, in order; None where it cannot be had, which another reader says.
 
-    A wheel is its `path`, its `sources` and, where it has one, the member `entry`; a member is name,
+    A wheel is its `path`, its `sources` and the modules that entry points lead to, `named`; a source is name,
     offset of its local header, bytes packed and unpacked, method, and CRC.
     """
     known: dict[tuple[int, int, bool], dict[str, Any]] = {}
@@ -85,10 +89,10 @@ def answers(wheels: list[dict[str, Any]], tops: set[str]) -> Any:
         # About the style of sources that are not ours.
         warnings.simplefilter("ignore")
         for wheel in wheels:
-            with open(wheel["path"], "rb") as stream:
-                named = _entry_modules(stream, wheel["entry"])
+            named = set(wheel["named"])
+            with open(wheel["path"], "rb", buffering=0) as stream:
                 for member in wheel["sources"]:
-                    bound = _is_asked(member[0], named)
+                    bound = member[0].endswith("__init__.py") or is_named(member[0], named)
                     key = (member[5], member[3], bound)
                     if key not in known:
                         data = _inflated(stream, member)
@@ -99,20 +103,26 @@ def answers(wheels: list[dict[str, Any]], tops: set[str]) -> Any:
                     yield known[key]
 
 
-def _is_asked(name: str, named: set[str]) -> bool:
-    """Whether the names in a module matter: those of packages, and of modules that entry points lead to."""
+def is_named(name: str, named: set[str]) -> bool:
+    """Whether entry points lead to a module, so that the names in it matter as those of packages do."""
     stem = name[: -len(".py")].replace("/", ".")
-    return name.endswith("__init__.py") or any(stem == one or stem.endswith("." + one) for one in named)
+    return any(stem == one or stem.endswith("." + one) for one in named)
 
 
 def _inflated(stream: Any, member: list[Any]) -> bytes | None:
     _, offset, packed, size, method, _ = member
-    stream.seek(offset)
-    head = stream.read(30)
-    if size > LARGEST or len(head) < 30:
+    if size > LARGEST or packed > 2 * LARGEST:
         return None
-    stream.seek(offset + 30 + sum(struct.unpack_from("<2H", head, 26)))
-    data: bytes = stream.read(packed)
+    stream.seek(offset)
+    # The extra field of the local header is not known before.
+    read = stream.read(_ROOM + 4 * len(member[0]) + packed)
+    if len(read) < 30:
+        return None
+    start = 30 + sum(struct.unpack_from("<2H", read, 26))
+    if len(read) < start + packed:
+        stream.seek(offset)
+        read = stream.read(start + packed)
+    data: bytes = read[start : start + packed]
     try:
         data = zlib.decompressobj(-15).decompress(data, size + 1) if method else data
     except zlib.error:
@@ -120,8 +130,10 @@ def _inflated(stream: Any, member: list[Any]) -> bytes | None:
     return data if len(data) == size else None
 
 
-def _entry_modules(stream: Any, member: list[Any] | None) -> set[str]:
-    data = _inflated(stream, member) if member is not None else None
+def entry_modules(path: str, member: list[Any]) -> set[str]:
+    """The modules that the entry points in a member of a wheel lead to."""
+    with open(path, "rb", buffering=0) as stream:
+        data = _inflated(stream, member)
     return set(_ENTRY.findall((data or b"").decode("utf-8", "replace")))
 
 
@@ -137,7 +149,7 @@ def look(data: bytes, tops: set[str], *, bound: bool = True) -> dict[str, Any]:
     version = _VERSION.search(data) if b"\n__version__" in data or data.startswith(b"__version__") else None
     if version is not None:
         found["version"] = version.group(1).decode("utf-8", "replace")[:_LINE]
-    if bound and _MORE_NAMES.search(data):
+    if bound and any(word in data for word in _MORE_WORDS) and _MORE_NAMES.search(data):
         found["dynamic"] = True
     if bound and _MORE_MODULES.search(data):
         found["spreads"] = True

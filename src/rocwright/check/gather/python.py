@@ -1,7 +1,8 @@
 """The Python of wheels, as an interpreter sees it: read by a process beside while the members are inflated.
 
 A process of its own takes no turn from the threads that inflate, survives no source that kills an interpreter
-in our stead, and may be any Python. A few small sources are looked at here: to start one takes longer.
+in our stead, and may be any Python. A few small sources are looked at here: to start one takes longer. What
+stands in no package and no entry point leads to is data to every rule, and is not read.
 """
 
 from __future__ import annotations
@@ -10,8 +11,9 @@ import json
 import re
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -27,6 +29,9 @@ from rocwright.wheel.zipformat import DEFLATED, ENCRYPTED, STORED
 _FEW = 64 << 10
 _EACH = 4 << 20
 _MOST_DEATHS, _LIMIT_S = 3, 900.0
+# By what a source itself ends an interpreter; any other end is the machine's.
+_FATAL = {4: "SIGILL", 6: "SIGABRT", 7: "SIGBUS", 11: "SIGSEGV"}
+_VERSIONS = re.compile(r"[^/]+/_?version\.py")
 _MODULE = re.compile(r"(?:[^/]+/)*[^/]+\.py")
 _TOP = re.compile(r"([A-Za-z_]\w*)(?:/.+|\.py|\..+\.(?:so|pyd)|\.(?:so|pyd))")
 
@@ -41,12 +46,21 @@ def is_module(name: str) -> bool:
 class PythonReader:
     """Reads the sources of wheels as soon as it is made, with `threads` to spare; a context.
 
-    `interpreter` is the Python that judges, that of rocwright by default.
+    `interpreter` is the Python that judges, that of rocwright by default. With `only`, members of these names
+    are read, wherever they stand.
     """
 
-    def __init__(self, wheels: Wheels, *, threads: int = 2, interpreter: Path | None = None) -> None:
+    def __init__(
+        self,
+        wheels: Wheels,
+        *,
+        threads: int = 2,
+        interpreter: Path | None = None,
+        only: Collection[str] | None = None,
+    ) -> None:
         self.minor = sys.version_info.minor
-        self._asked = [_asked(path, members) for path, members in wheels.items()]
+        self.left: dict[Path, str] = {}
+        self._asked = [_asked(path, members, only) for path, members in wheels.items()]
         self._tops = sorted({top for members in wheels.values() for top in _tops(members)})
         self._interpreter = interpreter or Path(sys.executable)
         size = sum(member[3] for wheel in self._asked for member in wheel["sources"])
@@ -84,48 +98,85 @@ class PythonReader:
         ]
 
     def _beside(self, wheels: list[dict[str, Any]]) -> list[_Row]:
-        """What a process says; where it dies of a source, another one goes on behind it."""
+        """What a process says; where it dies of a source, that is told, and another one goes on behind it."""
         rows: list[_Row] = []
-        for _ in range(_MOST_DEATHS):
-            names = list(_names(wheels))
-            if not names:
-                break
-            answers, complete = self._run(wheels)
+        deaths = 0
+        careful = False
+        while names := list(_names(wheels)):
+            answers, failed = self._run(wheels, careful=careful)
             rows += [(path, name, answer) for (path, name), answer in zip(names, answers, strict=False)]
-            if complete:
+            if failed is None and len(answers) >= len(names):
                 break
-            wheels = _behind(wheels, len(answers) + 1)
+            wheels = _behind(wheels, len(answers))
+            if careful:
+                deaths += 1
+                path, name = names[min(len(answers), len(names) - 1)]
+                killed = _FATAL.get(-failed.status) if failed is not None else None
+                if killed is None or deaths > _MOST_DEATHS:
+                    why = "the interpreter ended early" if failed is None else failed.what
+                    self.left.update((Path(wheel["path"]), why) for wheel in wheels if wheel["sources"])
+                    break
+                said = f"it ends the interpreter itself ({killed})"
+                rows.append((path, name, {"imports": [], "problem": said, "line": 1, "dynamic": True}))
+                wheels = _behind(wheels, 1)
+            careful = True
         return rows
 
-    def _run(self, wheels: list[dict[str, Any]]) -> tuple[list[Any], bool]:
+    def _run(self, wheels: list[dict[str, Any]], *, careful: bool) -> tuple[list[Any], CommandFailed | None]:
         with tempfile.TemporaryDirectory(prefix="rocwright-python-") as folder:
             asked, answers = Path(folder, "asked.json"), Path(folder, "answers.jsonl")
-            asked.write_text(json.dumps({"wheels": wheels, "tops": self._tops}), encoding="utf-8")
+            what = {"wheels": wheels, "tops": self._tops, "careful": careful}
+            asked.write_text(json.dumps(what), encoding="utf-8")
             options = ["-I", "-S", "-X", "utf8", "-W", "ignore"]
-            argv: list[str | Path] = [
-                self._interpreter,
-                *options,
-                Path(inside_python.__file__),
-                asked,
-                answers,
-            ]
-            complete = True
+            program = Path(inside_python.__file__)
+            failed = None
             try:
-                process.run(argv, limit_s=_LIMIT_S)
-            except CommandFailed:
-                complete = False
-            lines = answers.read_text(encoding="utf-8").splitlines() if answers.exists() else []
-        return [json.loads(line) for line in lines if line.endswith(("}", "null"))], complete
+                process.run([self._interpreter, *options, program, asked, answers], limit_s=_LIMIT_S)
+            except CommandFailed as error:
+                failed = error
+            # What stands behind the last end of a line may be cut.
+            lines = answers.read_text(encoding="utf-8").split("\n")[:-1] if answers.exists() else []
+        return [json.loads(line) for line in lines], failed
 
 
 _Row = tuple[str, str, Any]
 
 
-def _asked(path: Path, members: Sequence[WheelMember]) -> dict[str, Any]:
+def _asked(path: Path, members: Sequence[WheelMember], only: Collection[str] | None) -> dict[str, Any]:
     readable = [one for one in members if not one.flags & ENCRYPTED and one.method in (STORED, DEFLATED)]
-    sources = [_row(one) for one in readable if is_module(one.name) and one.size <= inside_python.LARGEST]
-    entry = next((one for one in readable if one.name.endswith(".dist-info/entry_points.txt")), None)
-    return {"path": str(path), "sources": sources, "entry": None if entry is None else _row(entry)}
+    named: set[str] = set()
+    for one in readable:
+        if one.name.endswith(".dist-info/entry_points.txt"):
+            with suppress(OSError):  # whoever reads the members says so
+                named |= inside_python.entry_modules(str(path), _row(one))
+    packages = {_folder(one.name) for one in members if one.name.rpartition("/")[2].startswith("__init__.")}
+
+    def matters(name: str) -> bool:
+        if only is not None:
+            return name in only
+        return _is_inside(place_of(name), packages) or inside_python.is_named(name, named)
+
+    sources = [
+        _row(one)
+        for one in readable
+        if one.size <= inside_python.LARGEST and is_module(one.name) and matters(one.name)
+    ]
+    return {"path": str(path), "sources": sources, "named": sorted(named)}
+
+
+def _folder(name: str) -> str:
+    return place_of(name).rpartition("/")[0]
+
+
+def _is_inside(place: str, packages: set[str]) -> bool:
+    """Whether a module stands at the top, or anywhere below a package."""
+    if "/" not in place or _VERSIONS.fullmatch(place):
+        return True
+    folder = place
+    while folder := folder.rpartition("/")[0]:
+        if folder in packages:
+            return True
+    return False
 
 
 def _row(member: WheelMember) -> list[Any]:
