@@ -220,7 +220,7 @@ def judged(
         return ImportTry(offer.module, held.owners[place], named[1], place, named[0])
     left = _plain(f"{first.kinds[0]}: {first.message}", sites)
     if not alone:
-        left += f" (with stand-ins for {', '.join(sorted(stand_ins))}, from elsewhere)"
+        left = f"it needs {', '.join(sorted(stand_ins))} from elsewhere; with stand-ins, {left}"
     return ImportTry(offer.module, offer.file, left=left)
 
 

@@ -24,10 +24,33 @@ from collections.abc import Iterator, MutableSequence, Sequence
 _MOST = 16
 
 
-class _Thing:
+class _Kind(type):
+    """The class of what a stand-in offers: any name of such a class, and any index, is one more."""
+
+    def __getattr__(cls, name: str) -> object:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return _named(name)
+
+    def __getitem__(cls, key: object) -> object:
+        return cls
+
+    def __iter__(cls) -> Iterator[object]:
+        return iter(())
+
+    def __or__(cls, other: object) -> object:  # type: ignore[override]
+        return typing.Union[cls, other]
+
+    __ror__ = __or__  # type: ignore[assignment]
+
+
+class _Thing(metaclass=_Kind):
     """What a stand-in offers under any name: a class, which is also a decorator."""
 
     def __init__(self, *args: object, **kwargs: object) -> None:
+        pass
+
+    def __init_subclass__(cls, **kwargs: object) -> None:
         pass
 
     def __call__(self, *args: object, **kwargs: object) -> object:
@@ -37,6 +60,22 @@ class _Thing:
         if name.startswith("__"):
             raise AttributeError(name)
         return _Thing()
+
+    def __getitem__(self, key: object) -> object:
+        return self
+
+    def __iter__(self) -> Iterator[object]:
+        return iter(())
+
+    def __enter__(self) -> object:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        pass
+
+
+def _named(name: str) -> object:
+    return _Kind(name, (_Thing,), {})
 
 
 class _StandIn(types.ModuleType):
@@ -50,7 +89,7 @@ class _StandIn(types.ModuleType):
         # What it offers early is what a newer Python has.
         if self.__name__ == "typing_extensions" and hasattr(typing, name):
             return getattr(typing, name)
-        return type(name, (_Thing,), {})
+        return _named(name)
 
 
 class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):

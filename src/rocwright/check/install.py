@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import shutil
 import sys
 import sysconfig
@@ -55,6 +56,8 @@ _TELL = (
     "('t' if sysconfig.get_config_var('Py_GIL_DISABLED') else ''))"
 )
 _TAG = "py3-none-any"
+# For one Python alone, unlike what keeps to the limited API.
+_BOUND = re.compile(r"cp\d+-(?!abi3)\S+")
 
 
 class Index(Protocol):
@@ -222,12 +225,15 @@ def prove(
 
 
 def _environments(context: Context) -> tuple[PythonPlatform, ...]:
-    bound = any(tag.startswith("cp") for facts in context.files for tag in facts.tags)
-    if bound or this_platform() not in {each.platform for each in context.environments}:
+    """Those of the set; where its wheels are for every Python here, the running one is as good as any."""
+    ours = this_environment()
+    here = [each for each in context.environments if each.platform == ours.platform]
+    others = tuple(each for each in context.environments if each.platform != ours.platform)
+    bound = any(_BOUND.fullmatch(tag) for facts in context.files for tag in facts.tags)
+    taken = all(ours.takes(facts) for facts in context.files if any(each.takes(facts) for each in here))
+    if bound or not here or not taken:
         return context.environments
-    # Nothing is for one Python only, so the running Python is as good as any.
-    others = [each for each in context.environments if each.platform != this_platform()]
-    return (this_environment(), *others)
+    return (ours, *others)
 
 
 def _one(
