@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 from collections import Counter
 from collections.abc import Mapping
@@ -11,6 +13,7 @@ from typing import Any
 import pytest
 
 from command_line import Run
+from needs import needs
 from wheels import write_torch, write_wheel
 
 pytestmark = pytest.mark.slow
@@ -25,9 +28,7 @@ FAULTS: Mapping[str, Mapping[str, Any]] = {
     "forbidden-files": {"files": {"torch/__pycache__/nn.cpython-311.pyc": "left behind"}},
     "member-modes": {"modes": {"torch/lib/libtorch_hip.so": 0o100000}},
     "requirement-extra": {"requires": ['fsspec; extra == "data"']},
-    "set-import": {
-        "files": {"torch/__init__.py": "from torch import nn\n", "torch/nn.py": "<<<<<<< HEAD\nx = 1\n"}
-    },
+    "set-import": {"files": {"torch/__init__.py": "from torch import nn\n", "torch/nn.py": "print(lost)\n"}},
 }
 
 
@@ -63,6 +64,53 @@ def test_seven_faults_are_seven_errors_and_nothing_is_stored(rocwright: Run) -> 
     assert done.code == 9, done.err
     assert errors(done.json) == Counter(list(FAULTS))
     assert len(FAULTS) >= 7
+    assert not Path("store").exists()
+
+
+MERGE = "<<<<<<< HEAD\nLIMIT = 1\n=======\nLIMIT = 2\n>>>>>>> upstream/main\n"
+
+
+def extension(source: str) -> bytes:
+    """An extension module, by the compiler."""
+    Path("ext.c").write_text(source)
+    words = ["gcc", "-shared", "-fPIC", "-o", "ext.so", "ext.c"]
+    subprocess.run(words, check=True, env={"PATH": os.environ["PATH"], "LC_ALL": "C"})
+    return Path("ext.so").read_bytes()
+
+
+@needs("gcc")
+def test_seven_faults_of_the_release_engineer_are_seven_errors(rocwright: Run) -> None:
+    suffix = f"cpython-{HERE[2:]}-x86_64-linux-gnu.so"
+    lost = "void lost(void); void *PyInit_lost(void) { lost(); return 0; }\n"
+    other = "void *PyInit_other(void) { return 0; }\n"
+    files = {
+        "torch/merged.py": MERGE,
+        f"torch/lost.{suffix}": extension(lost),
+        f"torch/entry.{suffix}": extension(other),
+        "torch.pth": "import os; os.system('true')\n",
+        "torch/version.py": "hip: Optional[str] = '6.4.0'\n",
+    }
+    # The last line of METADATA stands behind an empty one, so nobody reads it.
+    requires = [
+        f"rocm[libraries]=={ROCM}",
+        "sympy @ https://example.org/sympy-1.14-py3-none-any.whl",
+        "filelock\n\nRequires-Dist: fsspec",
+    ]
+    torch_with(Path("dist"))
+    write_torch(Path("dist"), tag=f"{HERE}-{HERE}-linux_x86_64", files=files, requires=requires)
+    done = rocwright("set", "create", "dist", "--stage", "--family", "fam", "--json")
+    assert done.code == 9, done.err
+    assert errors(done.json) == Counter(
+        (
+            "merge-marks",
+            "elf-symbols",
+            "extension-init",
+            "requirement-address",
+            "startup-code",
+            "metadata-hidden",
+            "torch-hip",
+        )
+    )
     assert not Path("store").exists()
 
 

@@ -39,7 +39,7 @@ class _Kind(type):
         return iter(())
 
     def __or__(cls, other: object) -> object:  # type: ignore[override]
-        return typing.Union[cls, other]
+        return typing.Union[cls, other]  # noqa: UP007 Python 3.8 has no other
 
     __ror__ = __or__  # type: ignore[assignment]
 

@@ -65,7 +65,8 @@ UNKNOWN = {
     # A package from elsewhere is stood in for, and what then goes wrong may be the stand-in's doing.
     "wrong": (
         "from typing_extensions import ParamSpec\nParamSpec('P')\nimport numpy as np\nlost\n",
-        "it needs numpy, typing_extensions from elsewhere; with stand-ins, NameError: name 'lost' is not defined",
+        "it needs numpy, typing_extensions from elsewhere; with stand-ins, "
+        "NameError: name 'lost' is not defined",
     ),
     "plugin": (
         "import shared.mine\nimport shared.theirs\n",
