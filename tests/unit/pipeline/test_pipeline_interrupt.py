@@ -35,7 +35,7 @@ def partial(inputs, note):
         out.write_text("whole")
         return Value(str(out))
     out.write_text("ha")
-    process.run(["/bin/sh", "-c", "sh -c 'echo $$ > pid; exec sleep 60' & touch ready; wait"])
+    process.run(["/bin/sh", "-c", "sh -c 'echo $$ > pid.part; mv pid.part pid; exec sleep 60' & touch ready; wait"])
     out.write_text("whole")
     return Value(str(out))
 
