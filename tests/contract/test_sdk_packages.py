@@ -436,8 +436,10 @@ def uninstall(installed: Installed, *names: str) -> None:
 
 def test_a_target_that_was_asked_for_is_there_and_no_other(device: Installed) -> None:
     assert targets(device) == ["gfx942"]
-    archives = {path.name for path in (device.site / MODULE / ".kpack").iterdir()}
-    assert archives == {"blas_lib_gfx942.kpack", "rand_lib_gfx942.kpack"}
+    found = {path.name for path in (device.site / MODULE / ".kpack").iterdir()}
+    # Of each artifact what its host says of itself, the target's archive, and what the target's part says.
+    endings = (".json", "_gfx942.kpack", "_gfx942.json")
+    assert found == {f"{library}_lib{ending}" for library in ("blas", "rand") for ending in endings}
 
 
 def test_the_devel_tree_of_split_packages_loads(device: Installed) -> None:

@@ -121,7 +121,7 @@ class _Constructors:
                         end, opened, self.opened = after, True, True
                     elif opened and found[1]:
                         inner.append(after + value)
-                else:
+                elif found[3] or self.elf.kind == "exec":
                     name = self._string(after + value if found[3] else value & 0xFFFFFFFF) or name
                 if place - end > _SILENCE:
                     break

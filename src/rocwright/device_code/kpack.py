@@ -92,8 +92,8 @@ class Archive(Contents):
 class Marker:
     """What a split library says of its code: where archives may lie, and its name in them.
 
-    `build` is the host file's identity, 32 hexadecimal digits of what it would be with `NO_BUILD` there; none
-    where another tool wrote the marker. Archives with its code repeat it.
+    `build` is the host code's identity, as long as `NO_BUILD`; none where another tool wrote the marker.
+    Archives with its code repeat it.
     """
 
     search_paths: tuple[str, ...]

@@ -5,7 +5,6 @@ Reads headers, bundles and relocations; writes nothing.
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass, replace
 
 from rocwright.binary import elf as fmt
@@ -15,7 +14,8 @@ from rocwright.binary.view import Mapped
 from rocwright.device_code import fatbin
 from rocwright.device_code.fatbin import Bundle, scan_bundles
 from rocwright.device_code.host import MARKER_SECTION, plan_host
-from rocwright.device_code.kpack import NO_BUILD, Marker, pack_marker
+from rocwright.device_code.identity import host_identity
+from rocwright.device_code.kpack import Marker, pack_marker
 from rocwright.device_code.wrappers import (
     FAT_MAGIC,
     SPLIT_MAGIC,
@@ -26,7 +26,6 @@ from rocwright.device_code.wrappers import (
     read_wrappers,
 )
 from rocwright.model.gpu import InvalidTarget, parse_target
-from rocwright.system.files import CHUNK
 
 _LARGEST_CODE = (4 << 30) - 1  # what AMD's runtime unpacks
 
@@ -116,24 +115,9 @@ def _plan(elf: Elf, file: Mapped, fat: Section, marker: Marker) -> LibraryPlan |
     bundles = wrapped_bundles(elf, file, fat, wrappers)
     if not any(entry.target for bundle, _ in bundles for entry in bundle.entries):
         return Kept("its bundles hold no code for any target")
-    unnamed = plan_host(elf, file, fat, wrappers, pack_marker(replace(marker, build=NO_BUILD)))
-    build = _identity(unnamed)
+    build = host_identity(elf, file, wrappers)
     host = plan_host(elf, file, fat, wrappers, pack_marker(replace(marker, build=build)))
     return LibraryPlan(marker.kernel, build, file, host, bundles)
-
-
-def _identity(host: Splice) -> str:
-    """What tells a host file from that of any other build: a digest of all its bytes but a linker's build id.
-
-    A build id is of the device code as well: with it, a target that is built later would have another host.
-    """
-    digest = hashlib.sha256()
-    note = read_elf(host).sections.get(fmt.BUILD_ID)
-    at, stop = (0, 0) if note is None else (note.offset, note.offset + note.size)
-    for start, end in ((0, at), (stop, host.size)):
-        for offset in range(start, end, CHUNK):
-            digest.update(host.read_at(offset, min(CHUNK, end - offset)))
-    return digest.hexdigest()[: len(NO_BUILD)]
 
 
 def wrapped_bundles(
