@@ -1,9 +1,9 @@
 """Tell the build of a library's host code from that of any other, wherever its device code lies.
 
-Device code of another size moves what lies behind it, and every reference across it has another value then. So
-the identity is of what is the same in each layout: symbols, sizes of sections and functions, the kernels that
-are registered, and bytes that nothing across the device code can be referred to from. A target that is built
-later, and parts that were built apart and merged, have the identity of one build for all targets.
+Device code of another size moves what lies behind it, and every reference across it has another value then.
+So the identity is of what is the same in each layout: symbols, sizes of sections and functions, the kernels
+that are registered, and bytes in which no such reference can be. A target that is built later, and parts that
+were built apart and merged, have the identity of one build for all targets.
 """
 
 from __future__ import annotations
@@ -42,8 +42,7 @@ def host_identity(elf: Elf, file: Mapped, wrappers: tuple[Wrapper, ...]) -> str:
     """The identity of a library or program with device code: 32 hexadecimal digits.
 
     Equal for two that `host_differences` finds nothing in, however large their device code is, whether it is
-    the linker's or was merged. A linker's build id does not count, nor what is not loaded. Raises `InvalidElf`
-    for tables that lie outside the file.
+    the linker's or was merged. A linker's build id does not count, nor what is not loaded.
     """
     digest = hashlib.sha256()
     for piece in _pieces(elf, file, wrappers):
@@ -113,7 +112,7 @@ def _functions(elf: Elf, file: Mapped) -> Iterator[bytes]:
 
 
 def _starts(elf: Elf, file: Mapped) -> list[int]:
-    """Addresses of all functions that can be unwound, sorted; none where the table is not as linkers make it."""
+    """Addresses of all functions that can be unwound, sorted; none for an odd table."""
     section = elf.sections.get(_FRAMES)
     if section is None or section.size < _FRAMES_HEAD.size or section.type == fmt.SHT_NOBITS:
         return []
