@@ -85,7 +85,9 @@ class ElfFacts:
     (`libc.so.6` -> `GLIBC_2.34`). `stack` is
     what PT_GNU_STACK asks for, None without one. `writable_dynamic` is None without a dynamic table.
     `targets` are those of the device code in it, `code_sizes` its bytes by target (unpacked), `wrong_code`
-    what is not what it says. `marker` is that of a split library.
+    what is not what it says. `marker` is that of a split library, `wrappers` how many ask for its code;
+    where the marker names no build, `launches` are the kernels that are registered with each, None where
+    they cannot be told.
     """
 
     member: str
@@ -104,6 +106,8 @@ class ElfFacts:
     code_sizes: Mapping[str, int] = field(default_factory=dict)
     wrong_code: tuple[WrongCode, ...] = ()
     marker: Marker | None = None
+    wrappers: int = 0
+    launches: Mapping[int, frozenset[str]] | None = None
     problem: str | None = None
     bits: int = 64
     order: Literal["little", "big"] = "little"
@@ -145,7 +149,11 @@ class CodeFile:
 
 @dataclass(frozen=True)
 class KpackFacts:
-    """A kpack archive: the libraries it has code of, by the name in it, their builds, and the targets."""
+    """A kpack archive: the libraries it has code of, by the name in it, their builds, and the targets.
+
+    `wrappers` is how many each library has at least, since there is code for the last. For libraries without
+    a build, `defined` are the kernels in the code of a wrapper, by library and number, where all was read.
+    """
 
     member: str
     kernels: frozenset[str] = frozenset()
@@ -153,6 +161,8 @@ class KpackFacts:
     wrong_code: tuple[WrongCode, ...] = ()
     problem: str | None = None
     builds: Mapping[str, str] = field(default_factory=dict)
+    wrappers: Mapping[str, int] = field(default_factory=dict)
+    defined: Mapping[tuple[str, int], frozenset[str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

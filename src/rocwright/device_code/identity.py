@@ -20,7 +20,7 @@ from rocwright.binary import elf as fmt
 from rocwright.binary.elf import Elf, Section
 from rocwright.binary.view import Mapped
 from rocwright.device_code import fatbin
-from rocwright.device_code.kernels import registered_kernels
+from rocwright.device_code.kernels import kernels_of_wrappers
 from rocwright.device_code.kpack import NO_BUILD
 from rocwright.device_code.wrappers import Wrapper
 from rocwright.errors import InvalidElf
@@ -53,11 +53,11 @@ def host_identity(elf: Elf, file: Mapped, wrappers: tuple[Wrapper, ...]) -> str:
 
 def _pieces(elf: Elf, file: Mapped, wrappers: tuple[Wrapper, ...]) -> Iterator[bytes | memoryview]:
     try:
-        kernels = registered_kernels(elf, file)
+        kernels = kernels_of_wrappers(elf, file) or {}
     except InvalidElf:
-        kernels = None
+        kernels = {}
     yield repr((elf.kind, elf.machine, elf.soname, elf.needed, len(wrappers))).encode()
-    yield repr(None if kernels is None else sorted(kernels)).encode()
+    yield repr([(number, sorted(names)) for number, names in kernels.items()]).encode()
     for section in _own(elf):
         yield repr((section.name, section.flags, section.size)).encode("utf-8", "surrogateescape")
         if section.type == fmt.SHT_DYNSYM:

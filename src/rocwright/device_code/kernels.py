@@ -16,7 +16,14 @@ from functools import cached_property
 from rocwright.binary import elf as fmt
 from rocwright.binary.elf import Elf, Section, read_elf
 from rocwright.binary.view import View
-from rocwright.device_code.wrappers import Unsplittable, relative_places, relocations, word_at
+from rocwright.device_code.wrappers import (
+    SECTION,
+    WRAPPER,
+    Unsplittable,
+    relative_places,
+    relocations,
+    word_at,
+)
 from rocwright.errors import InvalidElf
 
 _OPENS, _REGISTERS = b"__hipRegisterFatBinary", b"__hipRegisterFunction"
@@ -34,6 +41,7 @@ _NAME = re.compile(rb"[A-Za-z_.$][0-9A-Za-z_.$]*\Z")
 # Between two registrations lie some dozens of bytes; where none follows for so long, the constructor is over.
 _SILENCE = 1 << 10
 _LONGEST_NAME = 1 << 16
+_UNKNOWN = -1  # the number of a wrapper that cannot be told
 _ENTRY = 16  # bytes of an entry of the linkage table
 _DESCRIPTOR = b".kd"  # what the symbol of a kernel's descriptor ends with
 
@@ -44,14 +52,25 @@ def registered_kernels(elf: Elf, file: View) -> frozenset[str] | None:
     They cannot for machines other than x86-64, for files without section headers, and where wrappers are
     handed over and no name is understood. Raises `InvalidElf` for tables that lie outside the file.
     """
+    found = kernels_of_wrappers(elf, file)
+    return None if found is None else frozenset().union(*found.values())
+
+
+def kernels_of_wrappers(elf: Elf, file: View) -> dict[int, frozenset[str]] | None:
+    """Number of each wrapper → names of the kernels that are registered with it, -1 where it cannot be told.
+
+    None and errors as of `registered_kernels`; a wrapper without a kernel is left out.
+    """
     if elf.machine != fmt.EM_X86_64 or not elf.section_table:
         return None
+    found: dict[int, set[str]] = {}
     try:
         reader = _Constructors(elf, file)
-        names = set(reader.names())
+        for number, name in reader.names():
+            found.setdefault(number, set()).add(name)
     except Unsplittable:
         return None
-    return frozenset(names) if names or not reader.opened else None
+    return {k: frozenset(v) for k, v in sorted(found.items())} if found or not reader.opened else None
 
 
 class _Constructors:
@@ -62,8 +81,8 @@ class _Constructors:
         self.opened = False
         self.seen: set[int] = set()
 
-    def names(self) -> Iterator[str]:
-        """Each registered name, in order; one that several units register comes several times."""
+    def names(self) -> Iterator[tuple[int, str]]:
+        """Number of a wrapper and each name registered with it, in order; the same may come several times."""
         if not self._functions:
             return
         for start in self._starts():
@@ -98,13 +117,16 @@ class _Constructors:
                 starts[place] = addend
         return sorted({value for value in starts.values() if value})
 
-    def _registered(self, start: int, *, follow: bool = True) -> Iterator[str]:
-        """Names that the code from `start` registers, until it is silent; calls are followed once."""
+    def _registered(self, start: int, wrapper: int | None = None) -> Iterator[tuple[int, str]]:
+        """What the code from `start` registers, until it is silent; calls are followed once.
+
+        `wrapper` is the number of one that was handed over before, by the caller of this code.
+        """
         if start in self.seen:
             return
         self.seen.add(start)
-        inner: list[int] = []
-        at, name, opened = start, None, False
+        inner: dict[int, int] = {}
+        at, name, handed, opened = start, None, _UNKNOWN, wrapper
         while (code := self._code(at)) is not None:
             end = at
             for found in _INSTRUCTION.finditer(code):
@@ -115,21 +137,31 @@ class _Constructors:
                     if called == _REGISTERS:
                         end = after
                         if name is not None:
-                            yield name
+                            yield _UNKNOWN if opened is None else opened, name
                         name = None
                     elif called == _OPENS:
-                        end, opened, self.opened = after, True, True
-                    elif opened and found[1]:
-                        inner.append(after + value)
+                        end, opened, handed, self.opened = after, handed, _UNKNOWN, True
+                    elif opened is not None and found[1]:
+                        inner.setdefault(after + value, opened)
                 elif found[3] or self.elf.kind == "exec":
-                    name = self._string(after + value if found[3] else value & 0xFFFFFFFF) or name
+                    to = after + value if found[3] else value & 0xFFFFFFFF
+                    name = self._string(to) or name
+                    handed = self._wrapper(to, handed)
                 if place - end > _SILENCE:
                     break
             if end == at:
                 break
             at = end
-        for called_at in inner if follow else ():
-            yield from self._registered(called_at, follow=False)
+        for called_at, number in inner.items() if wrapper is None else ():
+            yield from self._registered(called_at, number)
+
+    def _wrapper(self, vaddr: int, default: int) -> int:
+        """The number of the wrapper at an address."""
+        section = self.elf.sections.get(SECTION)
+        if section is None or not section.addr <= vaddr < section.addr + section.size:
+            return default
+        number, rest = divmod(vaddr - section.addr, WRAPPER.size)
+        return default if rest else number
 
     def _code(self, vaddr: int) -> bytes | None:
         """Some code from there; None outside of it."""

@@ -238,26 +238,35 @@ def read_contents(file: View) -> Contents:
 def code_object(archive: Archive, entry: Entry) -> bytes:
     """The code object's bytes; raises `InvalidArchive` unless they are exactly as long as recorded."""
     offset, size = archive.blobs[entry.ordinal]
-    blob = archive.file.slice(offset, size)
-    data = bytes(blob) if archive.scheme == PLAIN else _unpacked(archive, offset, blob, entry.size)
+    return _object(archive.file, archive, entry, archive.file.slice(offset, size))
+
+
+def stored_object(file: View, contents: Contents, entry: Entry) -> bytes:
+    """As `code_object`, of an archive whose table alone was read."""
+    return _object(file, contents, entry, file.read_at(*contents.blobs[entry.ordinal]))
+
+
+def _object(file: View, contents: Contents, entry: Entry, blob: bytes | memoryview) -> bytes:
+    offset, _ = contents.blobs[entry.ordinal]
+    data = bytes(blob) if contents.scheme == PLAIN else _unpacked(file, offset, blob, entry.size)
     if len(data) != entry.size:
-        raise _invalid(archive.file, offset, f"a code object has {len(data)} bytes, not {entry.size}")
+        raise _invalid(file, offset, f"a code object has {len(data)} bytes, not {entry.size}")
     return data
 
 
-def _unpacked(archive: Archive, offset: int, blob: memoryview, size: int) -> bytes:
+def _unpacked(file: View, offset: int, blob: bytes | memoryview, size: int) -> bytes:
     """What a frame, or several that follow each other, unpack to; never much more than `size` bytes."""
     unpacker = zstandard.ZstdDecompressor()
     try:
         told = zstandard.frame_content_size(blob)
         if told > size:
-            raise _invalid(archive.file, offset, f"a frame unpacks to {told} bytes, not {size}")
+            raise _invalid(file, offset, f"a frame unpacks to {told} bytes, not {size}")
         if told in (-1, size):
             return unpacker.decompress(blob, max_output_size=size, allow_extra_data=False)
         with unpacker.stream_reader(blob, read_across_frames=True) as stream:
             return stream.read(size + 1)
     except (zstandard.ZstdError, MemoryError) as error:
-        raise _invalid(archive.file, offset, f"a frame cannot be unpacked: {error}") from error
+        raise _invalid(file, offset, f"a frame cannot be unpacked: {error}") from error
 
 
 def frame_at(place: int, number: bytes) -> tuple[int, int]:

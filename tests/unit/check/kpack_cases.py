@@ -6,11 +6,13 @@ import dataclasses
 import io
 import shutil
 import struct
+import subprocess
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import zstandard
 
+from needs import find_lld, find_llvm_tool
 from oracle.elf_image import read_image
 from oracle.fat_library import build_library, bundle, code_object
 from rocwright.binary.elf import Section, read_elf
@@ -24,6 +26,17 @@ SEARCH = "../.kpack/fat_@GFXARCH@.kpack"
 MACH = {"gfx906": 0x2F, "gfx90a": 0x3F, "gfx942": 0x4C, "gfx1100": 0x41}
 XNACK = {"": 1 << 8, "-": 2 << 8, "+": 3 << 8}
 PAGE = 0x1000
+_KERNEL = """
+.text
+.globl {name}
+.type {name},@function
+{name}: .long 0xbf810000
+.section .rodata,"a",@progbits
+.globl {name}.kd
+.type {name}.kd,@object
+.size {name}.kd, 64
+{name}.kd: .zero 64
+"""
 
 
 def code(target: str, text: bytes = b"", size: int = 5000) -> bytes:
@@ -31,6 +44,18 @@ def code(target: str, text: bytes = b"", size: int = 5000) -> bytes:
     base, _, feature = target.partition(":xnack")
     flags = XNACK[feature] if base in ("gfx906", "gfx90a", "gfx942") else 0
     return code_object(MACH[base], (target.encode() + text) * size, features=flags)
+
+
+def code_with(folder: Path, *names: str) -> bytes:
+    """A code object that defines these kernels."""
+    assembler, linker = find_llvm_tool("llvm-mc"), find_lld()
+    assert assembler and linker
+    folder.mkdir()
+    (folder / "k.s").write_text("".join(_KERNEL.format(name=name) for name in names))
+    made = ["-triple", "amdgcn-amd-amdhsa", "-mcpu=gfx90a", "-filetype=obj", "k.s", "-o", "k.o"]
+    subprocess.run([assembler, *made], cwd=folder, check=True)
+    subprocess.run([linker, "-shared", "k.o", "-o", "k.co"], cwd=folder, check=True)
+    return (folder / "k.co").read_bytes()
 
 
 # The second translation unit has no code for gfx1100; two targets of the third differ in a feature.

@@ -7,33 +7,21 @@ kernels that the host registers and the code does not define.
 from __future__ import annotations
 
 import shutil
-import subprocess
 from pathlib import Path
 
 import msgspec
 import pytest
 
-from needs import find_lld, find_llvm_tool, needs
+from needs import needs
 from oracle.fat_library import build_library, bundle
 from rocwright.binary.view import mapped
 from rocwright.device_code.archives import split_library
 from rocwright.device_code.kpack import read_archive
 from rocwright.device_code.verify.verify import verify
-from unit.check.kpack_cases import BUNDLES, TARGETS, Case, build_of, code, split_case
+from unit.check.kpack_cases import BUNDLES, TARGETS, Case, build_of, code, code_with, split_case
 
 # A host that is another build: one word more among its constants.
 _ANOTHER = ".section .rodata\n.long 4711"
-_KERNEL = """
-.text
-.globl {name}
-.type {name},@function
-{name}: .long 0xbf810000
-.section .rodata,"a",@progbits
-.globl {name}.kd
-.type {name}.kd,@object
-.size {name}.kd, 64
-{name}.kd: .zero 64
-"""
 
 
 def _registers(*names: str) -> str:
@@ -106,17 +94,6 @@ def test_a_program_with_an_archive_of_the_same_name(tmp_path: Path) -> None:
     assert len(found) == len(TARGETS)
 
 
-def _code_object(folder: Path, *names: str) -> bytes:
-    assembler, linker = find_llvm_tool("llvm-mc"), find_lld()
-    assert assembler and linker
-    folder.mkdir()
-    (folder / "k.s").write_text("".join(_KERNEL.format(name=name) for name in names))
-    made = ["-triple", "amdgcn-amd-amdhsa", "-mcpu=gfx90a", "-filetype=obj", "k.s", "-o", "k.o"]
-    subprocess.run([assembler, *made], cwd=folder, check=True)
-    subprocess.run([linker, "-shared", "k.o", "-o", "k.co"], cwd=folder, check=True)
-    return (folder / "k.co").read_bytes()
-
-
 def _without_builds(path: Path) -> None:
     """As AMD's tool writes an archive."""
     raw = path.read_bytes()
@@ -147,7 +124,7 @@ def _without_builds(path: Path) -> None:
 def test_without_identities_the_kernels_tell(
     tmp_path: Path, launched: tuple[str, ...], rule: str, what: str
 ) -> None:
-    made = _code_object(tmp_path / "code", "_Z4firstPf", "_Z5thirdPf")
+    made = code_with(tmp_path / "code", "_Z4firstPf", "_Z5thirdPf")
     bundles = [bundle([("gfx90a", made)])]
     case = _split(tmp_path / "fat", bundles=bundles, with_tail=False, extra_asm=_registers(*launched))
     _without_builds(case.archive("gfx90a"))

@@ -401,7 +401,8 @@ def test_an_archive(size: int, stored: bool, tmp_path: Path, monkeypatch: pytest
     assert (len(data) > members.WHOLE) == (size > 1000)
     kernels = frozenset(f"lib/{number}.so" for number in range(7))
     facts = gathered(tmp_path, name, data, stored=stored)
-    assert facts.archives == (KpackFacts(name, kernels, frozenset({"gfx906"})),)
+    wrappers = {f"lib/{number}.so": number + 1 for number in range(7)}
+    assert facts.archives == (KpackFacts(name, kernels, frozenset({"gfx906"}), wrappers=wrappers),)
     assert facts.code == facts.elf == ()
     data = archive_of(tmp_path, ["gfx906"] * 5 + ["gfx1100", "gfx906"], size)
     [found] = gathered(tmp_path, name, data, stored=stored).archives
@@ -419,6 +420,7 @@ def test_an_archive_without_compression(tmp_path: Path) -> None:
         frozenset({"a", "b"}),
         frozenset({"gfx942"}),
         (WrongCode("gfx942", "its header says gfx906"),),
+        wrappers={"a": 1, "b": 1},
     )
 
 

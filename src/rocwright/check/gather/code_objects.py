@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
-from rocwright.binary.view import View
+from rocwright.binary.view import Mapped, View
 from rocwright.check.facts import KpackFacts, WrongCode
 from rocwright.check.gather.skim import FIRST_BLOCK
 from rocwright.device_code.fatbin import Bundle, peek
-from rocwright.device_code.kpack import PLAIN, Contents, Entry, frame_head, read_contents
+from rocwright.device_code.kernels import defined_kernels
+from rocwright.device_code.kpack import PLAIN, Contents, Entry, frame_head, read_contents, stored_object
 from rocwright.device_code.unpack import unpacked_at
 from rocwright.errors import InvalidInput
 from rocwright.model.gpu import is_target, parse_target
@@ -18,6 +20,7 @@ from rocwright.model.machines import HEADER_SIZE, Machines, mismatch
 # Bundles of small members that unpack to no more than this are unpacked as far as their last header.
 _MOST_UNPACKED = 64 << 20
 _MOST_IN_ALL = 256 << 20
+_MOST_OBJECT = 32 << 20
 # Most code objects begin within the first; a block of zstd must be there as a whole.
 _READS = (32 << 10, FIRST_BLOCK)
 
@@ -99,6 +102,8 @@ class Judge:
             frozenset((*contents.targets, *(entry.target for entry in contents.entries))),
             wrong,
             builds=contents.builds,
+            wrappers=_wrappers(contents),
+            defined=_defined(view, contents),
         )
 
     def _archived(self, view: View, contents: Contents, frames: Mapping[int, bytes]) -> tuple[WrongCode, ...]:
@@ -121,6 +126,33 @@ class Judge:
         if built.base != target.base or not set(built.features) <= set(target.features):
             return WrongCode(entry.target, f"it was built for {origin}")
         return self.wrong(origin, head)
+
+
+def _wrappers(contents: Contents) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for entry in contents.entries:
+        found[entry.kernel] = max(found.get(entry.kernel, 0), entry.index + 1)
+    return found
+
+
+def _defined(view: View, contents: Contents) -> dict[tuple[str, int], frozenset[str]]:
+    """The kernels in the code of each wrapper, where no build is named; up to 256 MiB of code are read."""
+    found: dict[tuple[str, int], frozenset[str]] = {}
+    unknown = set()
+    left = _MOST_IN_ALL
+    for entry in contents.entries:
+        if entry.kernel in contents.builds:
+            continue
+        packed, place = contents.blobs[entry.ordinal][1], (entry.kernel, entry.index)
+        names: frozenset[str] = frozenset()
+        if max(packed, entry.size) <= min(left, _MOST_OBJECT):
+            left -= entry.size
+            with suppress(InvalidInput):
+                names = defined_kernels(Mapped(view.path, stored_object(view, contents, entry)))
+        if not names:
+            unknown.add(place)
+        found[place] = found.get(place, frozenset()) | names
+    return {place: names for place, names in found.items() if place not in unknown}
 
 
 def plain(error: InvalidInput, view: View) -> str:

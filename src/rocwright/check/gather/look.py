@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -19,10 +20,13 @@ from rocwright.data import load_table
 from rocwright.device_code import fatbin
 from rocwright.device_code.fatbin import PACKED_MAGIC, scan_bundles
 from rocwright.device_code.host import MARKER_SECTION
+from rocwright.device_code.kernels import kernels_of_wrappers
 from rocwright.device_code.kpack import MAGIC as KPACK_MAGIC
 from rocwright.device_code.kpack import SUFFIX as KPACK_SUFFIX
 from rocwright.device_code.kpack import parse_marker
 from rocwright.device_code.unpack import RAW_MAGIC
+from rocwright.device_code.wrappers import SECTION as WRAPPERS
+from rocwright.device_code.wrappers import WRAPPER
 from rocwright.errors import InvalidInput
 from rocwright.model.device_files import DeviceFiles, Unplaced, classify, in_database, known_targets
 from rocwright.model.gpu import Families, Target, parse_target
@@ -137,7 +141,8 @@ class Look:
     def _device_code(self, facts: ElfFacts, elf: Elf, view: View, kept: Kept | None) -> ElfFacts:
         section = elf.sections.get(MARKER_SECTION)
         if section is not None and section.type != fmt.SHT_NOBITS:
-            facts = replace(facts, marker=parse_marker(view.read_at(section.offset, section.size)))
+            marker = parse_marker(view.read_at(section.offset, section.size))
+            facts = _launching(replace(facts, marker=marker), elf, view)
         fat = fatbin.fat_section(elf)
         if fat is None:
             return facts
@@ -193,6 +198,17 @@ class Look:
             what = f"it holds code for {', '.join(sorted(targets))}"
         for_all = said is None and in_database(name, self.table)
         return CodeFile(name, said, wrong=what, targets=targets, for_all=for_all)
+
+
+def _launching(facts: ElfFacts, elf: Elf, view: View) -> ElfFacts:
+    """With the wrappers of a split library; what it launches is looked up only where no build says more."""
+    section = elf.sections.get(WRAPPERS)
+    size = 0 if section is None else section.size
+    launches = None
+    if facts.marker is not None and not facts.marker.build:
+        with suppress(InvalidInput):
+            launches = kernels_of_wrappers(elf, view)
+    return replace(facts, wrappers=size // WRAPPER.size, launches=launches)
 
 
 def _unmerged(name: str, view: View) -> int | None:

@@ -20,6 +20,8 @@ from rocwright.device_code.verify.sources import device_part
 from rocwright.model.gpu import base_targets
 from rocwright.wheel.read import place_of
 
+_ONE_SPLIT = "take host and device packages of one split; their version does not tell builds apart"
+
 
 def _extras(context: Context) -> Iterator[tuple[str, Problem]]:
     for facts in context.files:
@@ -167,6 +169,55 @@ def _build(context: Context) -> Iterator[tuple[str, Problem]]:
                     yield device.name, _stranger(archive, build, host, marker)
 
 
+def _launch(context: Context) -> Iterator[tuple[str, Problem]]:
+    """Archives that name no build: what a library registers is compared with the code that it would find."""
+    for files, places in _together(context):
+        for host, elf in ((facts, elf) for facts in files for elf in facts.elf):
+            if elf.marker is None:
+                continue
+            kernel = elf.marker.kernel.replace("\\", "/")
+            found = [places[path] for path in archives_among(place_of(elf.member), elf.marker, places)]
+            unnamed = [(device, one) for device, one in found if kernel not in one.builds]
+            for device, archive in unnamed:
+                if 0 < elf.wrappers < archive.wrappers.get(kernel, 0):
+                    yield device.name, _further(archive, host, elf, kernel)
+            if all(archive.problem is None for _, archive in found) and len(unnamed) == len(found):
+                yield from _never_found(host, elf, kernel, unnamed)
+
+
+def _never_found(
+    host: Facts, elf: ElfFacts, kernel: str, archives: list[tuple[Facts, KpackFacts]]
+) -> Iterator[tuple[str, Problem]]:
+    """A wrapper none of whose kernels is in its code for any target; some may be left out of some targets."""
+    for number, names in sorted((elf.launches or {}).items()):
+        holders = [(device, one) for device, one in archives if number < one.wrappers.get(kernel, 0)]
+        defined = [one.defined.get((kernel, number)) for _, one in holders]
+        known = [each for each in defined if each is not None]
+        if number < 0 or not known or len(known) < len(defined) or names & frozenset().union(*known):
+            continue
+        there = min(known[0])
+        for device, archive in holders:
+            yield (
+                device.name,
+                Problem(
+                    f"its code of {kernel} is that of another build than {host.name}: for wrapper {number} "
+                    f"it defines {there}, and {min(names)} is launched",
+                    _ONE_SPLIT,
+                    archive.member,
+                ),
+            )
+        return
+
+
+def _further(archive: KpackFacts, host: Facts, elf: ElfFacts, kernel: str) -> Problem:
+    return Problem(
+        f"its code of {kernel} is that of another build than {host.name}: it has code for wrapper "
+        f"{archive.wrappers[kernel] - 1}, and there are only {elf.wrappers}",
+        _ONE_SPLIT,
+        archive.member,
+    )
+
+
 def _origin(context: Context) -> Iterator[tuple[str, Problem]]:
     """Parts without an archive that tells it, such as those of databases; archives gone from their part."""
     if context.blind:
@@ -197,7 +248,7 @@ def _other_build(one: OriginFacts, origin: SplitOrigin, host: Facts, own: SplitO
     return Problem(
         f"its files for {origin.part} are of build {origin.build[:12]}, {host.name} is of build "
         f"{own.build[:12]}: libraries would take kernels and databases of another build",
-        "take host and device packages of one split; their version does not tell builds apart",
+        _ONE_SPLIT,
         one.member,
     )
 
@@ -215,7 +266,7 @@ def _stranger(archive: KpackFacts, build: str, host: Facts, marker: Marker) -> P
     return Problem(
         f"its code of {marker.kernel} was taken out of build {build[:12]}, {host.name} is {own}: a program "
         "would launch kernels of another build",
-        "take host and device packages of one split; their version does not tell builds apart",
+        _ONE_SPLIT,
         archive.member,
     )
 
@@ -260,6 +311,7 @@ RULES = (
     ),
     SetRule("set-kpack", "A split library finds an archive of the set with its device code.", _kpack),
     SetRule("set-build", "Device code was taken out of this very build of its library.", _build),
+    SetRule("set-launch", "Code that names no build has the kernels that its library launches.", _launch),
     SetRule(
         "set-origin",
         "All of a device package is of its host's build, and no archive of its split is gone.",
