@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
+from pathlib import Path
 
 from real.mutations_base import KPACK, LEGACY, SMALL, WINDOWS, Workbench, breaks, breaks_set
 from real.wheel_edit import WheelEdit, rewritten
+from rocwright.binary.elf import read_elf
+from rocwright.binary.view import Mapped
 from rocwright.check.facts import Installation
 
 METADATA = "{info}/METADATA"
@@ -73,6 +77,30 @@ def host_of_another_build(bench: Workbench) -> None:
         at = data.index(key) + len(key) + 2
         assert data.count(key) == 1, "the marker alone has it"
         wheel.put(name, data[:at] + b"0" * 32 + data[at + 32 :])
+
+
+@breaks_set(
+    "set-launch", KPACK, "a library of another build launches kernels that no archive has, and none says so"
+)
+def kernels_of_another_build(bench: Workbench) -> None:
+    with bench.edit("rocm-sdk-libraries") as wheel:
+        (name,) = (name for name in wheel.names() if re.search(r"/librocrand\.so[0-9.]+$", name))
+        data = wheel.read(name)
+        assert data.count(b"host_build") == 1, "the marker alone has it"
+        texts = read_elf(Mapped(Path(name), data)).sections[".rodata"]
+        start, end = texts.offset, texts.offset + texts.size
+        other = data[start:end].replace(b"kernel", b"kernal")
+        assert other != data[start:end]
+        wheel.put(name, _unnamed(data[:start] + other + data[end:]))
+    for project in [name for name in bench.paths if name.startswith("rocm-sdk-device-")]:
+        with bench.edit(project) as wheel:
+            for name in [name for name in wheel.names() if name.endswith(".kpack")]:
+                wheel.put(name, _unnamed(wheel.read(name)))
+
+
+def _unnamed(data: bytes) -> bytes:
+    """A library or an archive as other writers leave it: it has a key that nobody knows for that of the build."""
+    return data.replace(b"host_build", b"xxxx_build")
 
 
 @breaks("set-origin", KPACK, "amd-torch-device-gfx906", "a device package says that it is of another build")
