@@ -99,7 +99,7 @@ def kernels_of_another_build(bench: Workbench) -> None:
 
 
 def _unnamed(data: bytes) -> bytes:
-    """A library or an archive as other writers leave it: with a key that nobody knows in place of the build."""
+    """A library or an archive as other writers leave it: the key is none that anybody knows."""
     return data.replace(b"host_build", b"xxxx_build")
 
 
