@@ -127,13 +127,29 @@ class FileProblem(msgspec.Struct, frozen=True):
     kind: Literal["missing", "changed", "unreadable"]
 
 
+class SplitPart(msgspec.Struct, frozen=True):
+    """What a package says of the split that it is of, by the file beside its archives of device code.
+
+    `group`, `build`, `part` and `targets` are those of `device_code.origin.SplitOrigin`; `folder` is where
+    the file lies, with all links followed, `held` are the targets whose archives lie there, too.
+    """
+
+    folder: str
+    group: str
+    build: str
+    part: str = ""
+    targets: tuple[str, ...] = ()
+    held: tuple[str, ...] = ()
+
+
 class Distribution(msgspec.Struct, frozen=True):
     """An installed distribution, by its normalised name; the fields from `family` on are of the family only.
 
     `directory` is where it is installed. `requires` are its Requires-Dist lines, `origin` the address that it
     was installed from, where that was given, and `origin_sha256` the digest of that file. `problems` are the
     first files that differ from RECORD, `bad_files` how many there are. `libraries` are paths
-    relative to `directory`, `outside` the real paths of those that are links to elsewhere.
+    relative to `directory`, `outside` the real paths of those that are links to elsewhere. `splits` are what
+    it says of its device code, or of that which was split from it.
     """
 
     name: str
@@ -153,6 +169,7 @@ class Distribution(msgspec.Struct, frozen=True):
     problems: tuple[FileProblem, ...] = ()
     libraries: tuple[str, ...] = ()
     outside: tuple[str, ...] = ()
+    splits: tuple[SplitPart, ...] = ()
 
 
 class DeviceMarker(msgspec.Struct, frozen=True):

@@ -152,6 +152,13 @@ EXAMINATIONS = (
         section="environment",
     ),
     Examination(
+        "device-build",
+        "device packages were split from this very build of their host, whatever its version, and all "
+        "archives of their split are there",
+        next_step="`python -m pip install --index-url … --force-reinstall --no-deps HOST==VERSION …`",
+        section="environment",
+    ),
+    Examination(
         "set",
         "with `--set` or `--manifest`: every distribution of the family comes from that set",
         next_step="`python -m pip install --index-url … --force-reinstall --no-deps PROJECT==VERSION`",

@@ -21,6 +21,10 @@ from typing import Any
 
 # Problems that are told one by one.
 _SHOWN = 20
+# What lies beside archives of device code, as the module that writes it (device_code/origin.py) has it.
+_SPLIT = re.compile(r"(?:.*/)?\.kpack/[^/]+\.json\Z")
+_SPLIT_SCHEMA = "rocwright.kpack-origin/1"
+_LARGEST_SPLIT = 1 << 20
 
 
 def main(answer: str, asked: dict[str, Any]) -> None:
@@ -173,6 +177,7 @@ def about_files(
     problems = []
     libraries = []
     outside = []
+    splits = []
     rows = [row for row in csv.reader((record or "").splitlines()) if row]
     for row in rows:
         path, digest, size = (row + ["", ""])[:3]
@@ -183,6 +188,8 @@ def about_files(
             real = os.path.realpath(place)
             if not real.startswith(os.path.realpath(told["directory"]) + os.sep):
                 outside.append(real)
+        if _SPLIT.match(path.replace(os.sep, "/")):
+            splits.extend(split_of(place))
         kind = file_problem(place, digest, size, deep)
         if kind and not path.endswith(".pyc"):
             problems.append({"path": path, "kind": kind})
@@ -192,7 +199,26 @@ def about_files(
         "problems": problems[:_SHOWN],
         "libraries": libraries,
         "outside": outside,
+        "splits": splits,
     }
+
+
+def split_of(place: str) -> list[Any]:
+    """What a file beside archives says of the split that a package is of; none where it says nothing."""
+    try:
+        with open(place, encoding="utf-8") as stream:
+            told = json.loads(stream.read(_LARGEST_SPLIT))
+        if told["schema"] != _SPLIT_SCHEMA:
+            return []
+        folder = os.path.realpath(os.path.dirname(place))
+        said = {field: str(told[field]) for field in ("group", "build", "part")}
+        targets = [str(target) for target in told["targets"]]
+    except (OSError, ValueError, KeyError, TypeError):
+        # A damaged file is told of by RECORD.
+        return []
+    there = set(listed(folder))
+    held = [target for target in targets if "%s_%s.kpack" % (said["group"], target) in there]
+    return [dict(said, folder=folder, targets=targets, held=held)]
 
 
 def file_problem(place: str, digest: str, size: str, deep: bool) -> str:

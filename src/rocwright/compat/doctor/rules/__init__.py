@@ -34,6 +34,7 @@ ENVIRONMENT: tuple[Rule, ...] = (
     packages.requirements,
     packages.mixed,
     devices.device_code,
+    devices.device_build,
     packages.from_set,
     packages.files,
     libraries.two_rocms,

@@ -1,4 +1,5 @@
-"""The rule about device code: is there some for each GPU, in ROCm's libraries and in each framework?"""
+"""Rules about device code: is there some for each GPU, in ROCm's libraries and in each framework, and is it
+that of the very build that launches it?"""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from packaging.utils import canonicalize_name
 
 from rocwright.compat.doctor import mend
-from rocwright.compat.doctor.facts import Case, Distribution, Environment
+from rocwright.compat.doctor.facts import Case, Distribution, Environment, SplitPart
 from rocwright.compat.doctor.observations import Observation
 from rocwright.compat.doctor.rules.machine import overridden
 from rocwright.compat.doctor.rules.packages import applying
@@ -182,3 +183,91 @@ def _torch(
     for target in targets:
         if target not in bases:
             yield _not_offered(case, f"torch {text.version}", target, bases)
+
+
+# --- what hosts and device packages say of the split that they are of
+
+
+def device_build(case: Case) -> Iterator[Observation]:
+    """Packages with device code of another build than their host, or without archives of their split.
+
+    Versions do not tell builds apart; AMD's runtime takes whatever archive lies at a library's place.
+    """
+    environment = case.environment
+    assert environment is not None
+    said = [(one, split) for one in environment.family for split in one.splits]
+    hosts = [(one, split) for one, split in said if not split.part]
+    bad = 0
+    matched: dict[str, None] = {}
+    for one, split in ((one, split) for one, split in said if split.part):
+        for host, own in hosts:
+            if (own.folder, own.group) != (split.folder, split.group):
+                continue
+            matched |= {host.name: None, one.name: None}
+            if own.build != split.build:
+                bad += 1
+                yield _stranger(case, one, split, host, own)
+        lacking = [name for name in _lacking(split) if name not in _recorded(one)]
+        if lacking:
+            bad += 1
+            yield _gone(case, one, split, lacking)
+    for found in _never_there(case, environment, hosts):
+        bad += 1
+        yield found
+    if matched and not bad:
+        detail = f"{', '.join(sorted(matched))}: device code is of its host's build"
+        yield Observation("device-build", "ok", detail, section="environment")
+
+
+def _stranger(
+    case: Case, one: Distribution, split: SplitPart, host: Distribution, own: SplitPart
+) -> Observation:
+    detail = (
+        f"{one.name} {one.version} has device code of build {split.build[:12]}, {host.name} {host.version} "
+        f"is of build {own.build[:12]}: kernels of another build would run, with wrong numbers and no error"
+    )
+    step = mend.reinstall(case, host, one)
+    return Observation("device-build", "wrong", detail, step, f"{host.name} {one.name}", "environment")
+
+
+def _lacking(split: SplitPart) -> list[str]:
+    return [f"{split.group}_{target}.kpack" for target in split.targets if target not in split.held]
+
+
+def _recorded(one: Distribution) -> set[str]:
+    """Files that are missing by RECORD, as the rule about files tells."""
+    return {problem.path.rpartition("/")[2] for problem in one.problems if problem.kind == "missing"}
+
+
+def _gone(case: Case, one: Distribution, split: SplitPart, names: Sequence[str]) -> Observation:
+    detail = f"{one.name} {one.version} was split with {', '.join(names)}, not there in {split.folder}"
+    step = mend.reinstall(case, one)
+    return Observation("device-build", "missing", detail, step, one.name, "environment")
+
+
+def _never_there(
+    case: Case, environment: Environment, hosts: Sequence[tuple[Distribution, SplitPart]]
+) -> Iterator[Observation]:
+    """Targets of GPUs here that a host was split into, without an archive, where no extra brings them."""
+    held = {
+        (split.group, split.build, target)
+        for one in environment.family
+        for split in one.splits
+        for target in split.held
+    }
+    offered = [word for one in environment.family for word in offers(one, environment)]
+    served = frozenset().union(*(_served(word, environment, case.known) for word in offered))
+    told = set()
+    for host, own in hosts:
+        for gpu in dict.fromkeys(one.target for one in case.machine.gpus):
+            its = [target for target in own.targets if target.partition(":")[0] == gpu]
+            there = any((own.group, own.build, target) in held for target in its)
+            if not its or there or gpu in served or (host.name, gpu) in told:
+                continue
+            told.add((host.name, gpu))
+            detail = (
+                f"{host.name} {host.version} was split into code for GPU {_numbers(case, gpu)} ({gpu}), "
+                "and no archive for it is installed"
+            )
+            step = mend.reinstall(case, host)
+            yield Observation("device-build", "missing", detail, step, f"{host.name} {gpu}", "environment")
