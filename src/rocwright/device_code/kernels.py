@@ -3,19 +3,19 @@
 The compiler makes one constructor for each translation unit: it hands the unit's wrapper to
 `__hipRegisterFatBinary` and then every kernel, by name, to `__hipRegisterFunction`. Constructors stand in
 `.init_array`, and calls of these functions lead through the procedure linkage table or the GOT, so the names
-can be read out of the code without a disassembler. Sources: clang's CGCUDANV, the x86-64 psABI.
+can be read out of the code without a disassembler. Source: clang's CGCUDANV.
 """
 
 from __future__ import annotations
 
 import re
-import struct
 from collections.abc import Iterator
 from functools import cached_property
 
 from rocwright.binary import elf as fmt
 from rocwright.binary.elf import Elf, Section, read_elf
 from rocwright.binary.view import View
+from rocwright.device_code.instructions import LONGEST_STUB, Step, jump_of, steps
 from rocwright.device_code.wrappers import (
     SECTION,
     WRAPPER,
@@ -29,28 +29,19 @@ from rocwright.errors import InvalidElf
 _OPENS, _REGISTERS = b"__hipRegisterFatBinary", b"__hipRegisterFunction"
 _JUMP_SLOTS = (23, 2)  # DT_JMPREL, DT_PLTRELSZ
 _SHT_INIT_ARRAY = 14
-# `call rel32`, `call [rip + rel32]`, `lea reg, [rip + rel32]`, and `mov reg32, imm32` of programs at a fixed
-# address; each with its 32 bits.
-_INSTRUCTION = re.compile(
-    rb"(?:(\xe8)|(\xff\x15)|([\x48\x4c]\x8d[\x05\x0d\x15\x1d\x25\x2d\x35\x3d])|([\xb8-\xbf]))(?=(.{4}))",
-    re.DOTALL,
-)
-# `jmp [rip + rel32]` of a linkage table's entry, behind `endbr64` and `bnd` where those are used.
-_JUMP = re.compile(rb"(?:\xf3\x0f\x1e\xfa)?\xf2?\xff\x25(.{4})", re.DOTALL)
 _NAME = re.compile(rb"[A-Za-z_.$][0-9A-Za-z_.$]*\Z")
 # Between two registrations lie some dozens of bytes; where none follows for so long, the constructor is over.
 _SILENCE = 1 << 10
 _LONGEST_NAME = 1 << 16
 _UNKNOWN = -1  # the number of a wrapper that cannot be told
-_ENTRY = 16  # bytes of an entry of the linkage table
 _DESCRIPTOR = b".kd"  # what the symbol of a kernel's descriptor ends with
 
 
 def registered_kernels(elf: Elf, file: View) -> frozenset[str] | None:
     """Names of the kernels that constructors register; None where they cannot be told.
 
-    They cannot for machines other than x86-64, for files without section headers, and where wrappers are
-    handed over and no name is understood. Raises `InvalidElf` for tables that lie outside the file.
+    They cannot for machines other than x86-64 and aarch64, for files without section headers, and where
+    wrappers are handed over and no name is understood. Raises `InvalidElf` for tables outside of the file.
     """
     found = kernels_of_wrappers(elf, file)
     return None if found is None else frozenset().union(*found.values())
@@ -61,7 +52,7 @@ def kernels_of_wrappers(elf: Elf, file: View) -> dict[int, frozenset[str]] | Non
 
     None and errors as of `registered_kernels`; a wrapper without a kernel is left out.
     """
-    if elf.machine != fmt.EM_X86_64 or not elf.section_table:
+    if elf.machine not in (fmt.EM_X86_64, fmt.EM_AARCH64) or not elf.section_table:
         return None
     found: dict[int, set[str]] = {}
     try:
@@ -129,25 +120,22 @@ class _Constructors:
         at, name, handed, opened = start, None, _UNKNOWN, wrapper
         while (code := self._code(at)) is not None:
             end = at
-            for found in _INSTRUCTION.finditer(code):
-                (value,) = struct.unpack("<i", found[5])
-                place, after = at + found.start(), at + found.end() + 4
-                if found[1] or found[2]:
-                    called = self._called(after + value, direct=bool(found[1]))
+            for step in steps(self.elf.machine, code, at, fixed=self.elf.kind == "exec"):
+                if step.kind == "address":
+                    name = self._string(step.target) or name
+                    handed = self._wrapper(step.target, handed)
+                else:
+                    called = self._called(step)
                     if called == _REGISTERS:
-                        end = after
+                        end = step.after
                         if name is not None:
                             yield _UNKNOWN if opened is None else opened, name
                         name = None
                     elif called == _OPENS:
-                        end, opened, handed, self.opened = after, handed, _UNKNOWN, True
-                    elif opened is not None and found[1]:
-                        inner.setdefault(after + value, opened)
-                elif found[3] or self.elf.kind == "exec":
-                    to = after + value if found[3] else value & 0xFFFFFFFF
-                    name = self._string(to) or name
-                    handed = self._wrapper(to, handed)
-                if place - end > _SILENCE:
+                        end, opened, handed, self.opened = step.after, handed, _UNKNOWN, True
+                    elif opened is not None and step.kind == "call":
+                        inner.setdefault(step.target, opened)
+                if step.place - end > _SILENCE:
                     break
             if end == at:
                 break
@@ -171,16 +159,22 @@ class _Constructors:
                 return self.file.read_at(segment.offset + start, min(4 * _SILENCE, segment.filesz - start))
         return None
 
-    def _called(self, target: int, *, direct: bool) -> bytes | None:
+    def _called(self, step: Step) -> bytes | None:
         """Which of the two functions is called, at a place in the code or through a word."""
-        if not direct:
-            return self._functions.get(target)
-        if target not in self._stubs:
-            entry = self._code(target)
-            jump = _JUMP.match(entry[:_ENTRY]) if entry else None
-            to = target + jump.end() + struct.unpack("<i", jump[1])[0] if jump else 0
-            self._stubs[target] = self._functions.get(to)
-        return self._stubs[target]
+        if step.kind == "through":
+            return self._functions.get(step.target)
+        if step.target not in self._stubs:
+            jump = self._jump(step.target)
+            if jump and jump.kind == "call":
+                jump = self._jump(jump.target)
+            self._stubs[step.target] = (
+                self._functions.get(jump.target) if jump and jump.kind == "through" else None
+            )
+        return self._stubs[step.target]
+
+    def _jump(self, vaddr: int) -> Step | None:
+        code = self._code(vaddr)
+        return jump_of(self.elf.machine, code[:LONGEST_STUB], vaddr) if code else None
 
     @cached_property
     def _stubs(self) -> dict[int, bytes | None]:

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from needs import find_lld, needs_lld
+from needs import find_lld, find_llvm_tool, needs, needs_lld
 from oracle.fat_library import build_library, bundle, code_object
 from rocwright.binary.elf import read_elf
 from rocwright.binary.view import mapped
-from rocwright.device_code.kernels import registered_kernels
+from rocwright.device_code.kernels import kernels_of_wrappers, registered_kernels
 
 # Two units: the first registers two kernels and a variable, the second one; both also call other functions.
 _UNIT = """
@@ -101,3 +101,76 @@ def test_a_library_without_device_code_registers_none(tmp_path: Path) -> None:
 def test_a_constructor_that_registers_nothing_is_not_understood(tmp_path: Path) -> None:
     library = build_library(tmp_path, bundles=[bundle([("gfx942", code_object(0x4C))])])
     assert not _names(library)
+
+
+_ARM = """
+.text
+module{unit}:
+stp x29, x30, [sp, #-16]!
+adrp x0, wrapper{unit}
+add x0, x0, :lo12:wrapper{unit}
+{opens}
+adrp x1, stub
+add x1, x1, :lo12:stub
+adrp x2, name{unit}
+add x2, x2, :lo12:name{unit}
+mov x3, x2
+mov w4, #-1
+{registers}
+ldp x29, x30, [sp], #16
+ret
+stub: ret
+.section .rodata.names,"a",%progbits
+other{unit}: .asciz "not_a_kernel"
+name{unit}: .asciz "_Z4name{unit}v"
+.section .hipFatBinSegment,"aw",%progbits
+.balign 8
+wrapper{unit}: .word 0x48495046, 1
+.xword stub, 0
+.section .init_array,"aw",%init_array
+.balign 8
+.xword module{unit}
+"""
+_BY_TABLE = "bl {0}"
+_BY_WORD = "adrp x8, :got:{0}\nldr x8, [x8, :got_lo12:{0}]\nblr x8"
+# As compilers for older linkers leave a call to what is far away.
+_BY_JUMP = "bl far_{0}"
+_FAR = """
+.text
+far_{0}: adrp x16, near_{0}
+add x16, x16, :lo12:near_{0}
+br x16
+near_{0}: bti c
+adrp x16, :got:{0}
+ldr x17, [x16, :got_lo12:{0}]
+br x17
+"""
+
+
+@needs("llvm-mc", "ld.lld")
+@pytest.mark.parametrize(
+    ("call", "more"),
+    [(_BY_TABLE, ""), (_BY_WORD, ""), (_BY_JUMP, _FAR)],
+    ids=["linkage table", "word", "far away"],
+)
+def test_a_library_for_aarch64(tmp_path: Path, call: str, more: str) -> None:
+    functions = ("__hipRegisterFatBinary", "__hipRegisterFunction")
+    opens, registers = map(call.format, functions)
+    for unit in range(2):
+        text = _ARM.format(unit=unit, opens=opens, registers=registers)
+        text += "".join(map(more.format, functions))
+        (tmp_path / f"{unit}.s").write_text(text)
+        made = [
+            "--triple=aarch64-linux-gnu",
+            "--mattr=+bti",
+            "--filetype=obj",
+            f"{unit}.s",
+            "-o",
+            f"{unit}.o",
+        ]
+        subprocess.run([find_llvm_tool("llvm-mc"), *made], cwd=tmp_path, check=True)
+    linked = ["-m", "aarch64linux", "-shared", "-soname", "libarm.so", "0.o", "1.o", "-o", "libarm.so"]
+    subprocess.run([find_lld(), *linked], cwd=tmp_path, check=True)
+    with mapped(tmp_path / "libarm.so") as file:
+        wanted = {0: {"_Z4name0v"}, 1: {"_Z4name1v"}}
+        assert kernels_of_wrappers(read_elf(file), file) == wanted
