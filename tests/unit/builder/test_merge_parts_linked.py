@@ -17,8 +17,11 @@ from oracle.fat_library import build_library, bundle, ccob, code_object
 from oracle.fatbin_walk import walk
 from rocwright.binary.elf import read_elf
 from rocwright.binary.soundness import problems
+from rocwright.binary.view import mapped
+from rocwright.device_code.identity import host_identity
 from rocwright.device_code.merge_parts import Part, merge_parts
 from rocwright.device_code.wheel.wheel import split_wheel
+from rocwright.device_code.wrappers import read_wrappers
 
 pytestmark = [
     needs("gcc", "objcopy", "readelf", "strip"),
@@ -55,6 +58,13 @@ def unpacked(wheel: Path, place: Path) -> Path:
     with zipfile.ZipFile(wheel) as archive:
         archive.extract(LIBRARY, place)
     return place / LIBRARY
+
+
+def identity(library: Path) -> str:
+    """That of the build that a library is of."""
+    elf = read_elf(library)
+    with mapped(library) as file:
+        return host_identity(elf, file, read_wrappers(elf, file))
 
 
 def device(library: Path) -> list[dict[str, bytes]]:
@@ -99,6 +109,10 @@ def test_a_library_has_the_code_of_all_parts_and_runs(layout: dict[str, object],
     assert done.targets == ("gfx90a", "gfx942", "gfx1100")
     merged = unpacked(Path(done.path), tmp_path / "merged")
     assert device(merged) == [a | b for a, b in zip(one, two, strict=True)]
+    whole = part(tmp_path / "whole", [a | b for a, b in zip(one, two, strict=True)], **layout)
+    assert {identity(merged), *(identity(unpacked(each, each.parent / "x")) for each in parts)} == {
+        identity(unpacked(whole, tmp_path / "whole/x"))
+    }
     merged.chmod(0o755)
     assert problems(read_elf(merged)) == []
     assert splitting.runs(merged) == ""
