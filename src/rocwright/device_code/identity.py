@@ -114,9 +114,9 @@ def _functions(elf: Elf, file: Mapped) -> Iterator[bytes]:
 def _starts(elf: Elf, file: Mapped) -> list[int]:
     """Addresses of all functions that can be unwound, sorted; none for an odd table."""
     section = elf.sections.get(_FRAMES)
-    if section is None or section.size < _FRAMES_HEAD.size or section.type == fmt.SHT_NOBITS:
+    raw = b"" if section is None else file.read_at(section.offset, section.size)
+    if section is None or section.type == fmt.SHT_NOBITS or len(raw) < _FRAMES_HEAD.size:
         return []
-    raw = file.read_at(section.offset, section.size)
     *form, _, count = _FRAMES_HEAD.unpack_from(raw)
     rows = raw[_FRAMES_HEAD.size : _FRAMES_HEAD.size + 8 * count]
     if tuple(form) != _FRAMES_FORM or len(rows) != 8 * count:

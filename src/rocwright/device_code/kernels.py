@@ -33,6 +33,7 @@ _NAME = re.compile(rb"[A-Za-z_.$][0-9A-Za-z_.$]*\Z")
 # Between two registrations lie some dozens of bytes; where none follows for so long, the constructor is over.
 _SILENCE = 1 << 10
 _LONGEST_NAME = 1 << 16
+_MOST_SYMBOLS = 1 << 17  # of a code object: the largest real ones have some ten thousand
 _UNKNOWN = -1  # the number of a wrapper that cannot be told
 _DESCRIPTOR = b".kd"  # what the symbol of a kernel's descriptor ends with
 
@@ -205,13 +206,15 @@ class _Constructors:
 
 
 def defined_kernels(file: View) -> frozenset[str]:
-    """Mangled names of the kernels that a code object defines; none for one that is no AMD GPU's ELF file."""
+    """Mangled names of the kernels that a code object defines; none for one that cannot be read."""
     try:
         elf = read_elf(file)
     except InvalidElf:
         return frozenset()
     table = next((s for s in elf.section_table if s.type == fmt.SHT_DYNSYM), None)
     if elf.machine != fmt.EM_AMDGPU or table is None or table.link >= len(elf.section_table):
+        return frozenset()
+    if table.size > _MOST_SYMBOLS * fmt.SYM.size:
         return frozenset()
     words = (word for word, section in _symbols(elf, file, table) if section and word.endswith(_DESCRIPTOR))
     return frozenset(word.removesuffix(_DESCRIPTOR).decode("utf-8", "replace") for word in words)
@@ -223,4 +226,5 @@ def _symbols(elf: Elf, file: View, table: Section) -> Iterator[tuple[bytes, int]
     text = file.read_at(strings.offset, strings.size)
     rows = file.read_at(table.offset, table.size - table.size % fmt.SYM.size)
     for name, _, _, section, _, _ in fmt.SYM.iter_unpack(rows):
-        yield text[name : text.find(b"\0", name)], section
+        end = text.find(b"\0", name, name + _LONGEST_NAME)
+        yield text[name : max(name, end)], section

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+import random
 from pathlib import Path
 
 import pytest
 
 from needs import needs, needs_lld
 from oracle.fat_library import build_library, bundle
-from rocwright.binary.view import mapped
+from rocwright.binary.elf import read_elf
+from rocwright.binary.view import Mapped, mapped
 from rocwright.device_code.kpack import Marker
 from rocwright.device_code.split import LibraryPlan, plan_library
+from rocwright.errors import InvalidInput
 from unit.check.kpack_cases import KERNEL, SEARCH, code
 
 pytestmark = needs("gcc")
@@ -26,6 +30,16 @@ LAYOUTS: dict[str, dict[str, object]] = {
     "lld, a program at a fixed address": {"linker": "lld", "kind": "exec"},
     "lld, packed relocations": {"linker": "lld", "relr": True},
 }
+_READ = (
+    ".dynsym",
+    ".dynstr",
+    ".rela.dyn",
+    ".rela.plt",
+    ".init_array",
+    ".eh_frame_hdr",
+    ".hipFatBinSegment",
+    ".text",
+)
 _FUNCTION = """.text
 .globl more
 .hidden more
@@ -106,3 +120,24 @@ def test_another_host_has_another(linker: str, text: str, tmp_path: Path) -> Non
         for word in ("1", "2")
     }
     assert len(found) == 2
+
+
+def test_of_a_damaged_host_nothing_worse_is_told_than_that(tmp_path: Path) -> None:
+    library = build_library(
+        tmp_path, bundles=[bundle([("gfx942", code("gfx942"))])], extra_asm=_REGISTERS.format("Pf")
+    )
+    whole = library.read_bytes()
+    elf = read_elf(library)
+    places = [(0, 64), (elf.phoff, 56 * len(elf.segments)), (elf.shoff, 64 * len(elf.section_table))]
+    places += [(s.offset, s.size) for s in elf.section_table if s.size and s.name in _READ]
+    draw = random.Random("damaged hosts")
+    for number in range(300):
+        data = bytearray(whole)
+        start, size = draw.choice(places)
+        at = start + draw.randrange(size)
+        value = draw.choice((0, draw.randrange(256), 1 << 31, 1 << 40, 1 << 60, (1 << 64) - 1))
+        edit = value.to_bytes(8, "little")[: draw.choice((1, 8))]
+        data[at : at + len(edit)] = edit
+        with contextlib.suppress(InvalidInput):
+            plan = plan_library(Mapped(Path(f"{number}.so"), bytes(data)), Marker((SEARCH,), KERNEL))
+            assert not isinstance(plan, LibraryPlan) or len(plan.build) == 32
