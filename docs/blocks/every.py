@@ -51,6 +51,7 @@ from rocwright.model.plan import Plan, ProfileTable
 from rocwright.model.platforms import Platforms
 from rocwright.model.project import ProjectTable
 from rocwright.model.suites import SkipTable, SuiteTable
+from rocwright.model.symbols import RuntimeSymbols, StableAbi
 from rocwright.model.testing import SignatureTable
 from rocwright.model.workflows import SlurmTable, WorkflowTable
 from rocwright.pipeline.doctor.conditions import Readiness
@@ -109,6 +110,8 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "data-workflows": lambda: schema(WorkflowTable),
     "data-machines": lambda: schema(Machines),
     "data-platforms": lambda: schema(Platforms),
+    "data-platform-symbols": lambda: schema(RuntimeSymbols),
+    "data-stable-abi": lambda: schema(StableAbi),
     "data-channels": lambda: schema(Channels),
     "data-indexes": lambda: schema(IndexTable),
     "data-tests": lambda: schema(SuiteTable),

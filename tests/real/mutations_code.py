@@ -12,6 +12,7 @@ C10, TORCH_CPU, TORCH_HIP = (
     "torch/lib/libtorch_cpu.so",
     "torch/lib/libtorch_hip.so",
 )
+TORCH_C = "torch/_C.cpython-311-x86_64-linux-gnu.so"
 HIPSPARSE = "_rocm_sdk_libraries/lib/libhipsparse.so.0"
 CORE_BIN, LIBRARIES_BIN = "_rocm_sdk_core/bin", "_rocm_sdk_libraries/bin"
 KPACK_906 = "torch/.kpack/torch_gfx906.kpack"
@@ -127,6 +128,18 @@ def elf_other_symbol(wheel: WheelEdit) -> None:
     wanted = next(name for name in image_edit.undefined(data) if name.startswith(b"\0hip"))
     # The loader's table of names stands before that of debuggers.
     wheel.put(TORCH_HIP, data.replace(wanted, wanted[:-2] + b"Q\0", 1))
+
+
+@breaks("elf-symbols", LEGACY, "torch", "an extension no longer needs a library by name, though it uses it")
+def elf_need_removed(wheel: WheelEdit) -> None:
+    patchelf(wheel, TORCH_C, "--remove-needed", "libtorch_hip.so")
+
+
+@breaks("elf-symbols", LEGACY, "torch", "a library wants a version that its runtime never had")
+def elf_version_that_never_was(wheel: WheelEdit) -> None:
+    data = wheel.read(TORCH_CPU)
+    at = data.index(b"\0GLIBCXX_3.4\0")
+    wheel.put(TORCH_CPU, image_edit.patched(data, at, b"\0GLIBCXX_3.9\0"))
 
 
 @breaks("elf-program", LEGACY, "torch", "a program has the name of a library that others need")

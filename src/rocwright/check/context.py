@@ -147,7 +147,15 @@ class Context:
     @cached_property
     def scopes(self) -> Scopes:
         """Which libraries see each other's symbols."""
-        return Scopes(self.libraries, self.platforms)
+        # What the family opens so, none of its own libraries is in want of.
+        opening = (
+            facts.project
+            for facts in self.files
+            if facts.opens_globally
+            and not self.contract.is_own(facts.project)
+            and "family-pin" not in self.terms(facts.project).rules
+        )
+        return Scopes(self.libraries, self.platforms, frozenset(opening))
 
     @cached_property
     def stable_abi(self) -> StableAbi:

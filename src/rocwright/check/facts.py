@@ -223,6 +223,7 @@ class Facts:
     read, by member, of an sdist without its folder. `sbom` and `licences` are members below the dist-info
     directory. `python` was judged by Python 3.`judged_by`, `unjudged` says why not all of it;
     `unmerged` are texts with the marks of a merge, by the line; `shebangs` the first lines of scripts.
+    `opens_globally` says that its Python asks the loader to show a library's symbols to all.
     """
 
     path: Path
@@ -255,6 +256,7 @@ class Facts:
     unjudged: str | None = None
     unmerged: Mapping[str, int] = field(default_factory=dict)
     shebangs: Mapping[str, str] = field(default_factory=dict)
+    opens_globally: bool = False
     origins: tuple[OriginFacts, ...] = ()
 
     @property

@@ -7,6 +7,7 @@ what those define; only what none of its users' libraries has is missing.
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -21,8 +22,11 @@ from rocwright.model.patterns import fits
 from rocwright.model.platforms import Platforms
 from rocwright.model.symbols import RuntimeRow, RuntimeSymbols
 
-# What an interpreter has always loaded itself.
-_EVERYWHERE = "libc.so.6"
+# What is always loaded: by a program, and by an interpreter.
+_EVERYWHERE, _BY_PYTHON = ("libc.so.6",), ("libc.so.6", "libm.so.6")
+# Versions whose numbers grow by their last part alone (GLIBC_2.41, GLIBCXX_3.4.33).
+_SERIES = ("GLIBC", "GLIBCXX", "CXXABI")
+_NUMBERED = re.compile(r"([A-Z]+)_([0-9]+(?:\.[0-9]+)*)")
 
 
 @dataclass(frozen=True)
@@ -57,27 +61,29 @@ class Loaded:
 
 @dataclass(frozen=True)
 class Scopes:
-    """An index over the libraries of all files that are checked together."""
+    """An index over the libraries of all files that are checked together.
+
+    `opening` are projects that open libraries for all that is loaded after them.
+    """
 
     libraries: Libraries
     platforms: Platforms
+    opening: frozenset[str] = frozenset()
     _own: dict[int, Loaded] = field(default_factory=dict, repr=False, compare=False)
 
     def missing(self, facts: Facts, elf: ElfFacts, *, closed: bool) -> tuple[Want, ...]:
         """What a library wants and nothing defines that it, or any who needs it, loads.
 
-        What another library at hand defines may have been loaded before, and is not counted. Unless the
-        set is
-        `closed`, a library that neither a program nor an extension module needs is not judged: whoever
-        opens it
-        may define what it wants.
+        Unless the set is `closed`, a library that neither a program nor an extension module needs is not
+        judged: whoever opens it may define what it wants. What another library at hand defines counts as
+        missing only where extension modules alone load this one.
         """
         if elf.symbols is None or self.libraries.reach(facts).blind:
             return ()
         scope = self._loaded(facts, elf)
         wanted = list(elf.symbols.wanted)
         wants = _undefined(wanted, scope.symbols())
-        lost = _lacking(wanted, scope)
+        lost = self._lacking(wanted, scope)
         if lost or not wants:
             return tuple(lost)
         users = list(self._users(elf))
@@ -88,7 +94,15 @@ class Scopes:
             wants = [want for want in wants if self._sure(want, scope)]
         wants = [want for want in wants if not self._newer(want, scope)]
         wants = _undefined(wants, scope.symbols()) if wants else wants
-        return tuple(_undefined(wants, self._around(facts, elf)) if wants else wants)
+        if wants and not self._only_by_modules(facts, [elf, *(user.elf for user in users)]):
+            wants = _undefined(wants, self._around(facts, elf))
+        return tuple(wants)
+
+    def _only_by_modules(self, facts: Facts, loading: Iterable[ElfFacts]) -> bool:
+        """Whether Python opens these, and each by itself: what others have loaded before is of no use."""
+        starts = [elf for elf in loading if _is_start(elf)]
+        modules = all(elf.symbols is not None and elf.symbols.inits for elf in starts)
+        return bool(starts) and modules and not self.opening & self.libraries.reach(facts).projects
 
     def undefined(self, facts: Facts, elf: ElfFacts, names: Iterable[str]) -> list[str]:
         """Those of the interpreter's names that no library has which is loaded.
@@ -142,7 +156,8 @@ class Scopes:
     def _walk(self, start: Held) -> Loaded:
         found = Loaded({id(start.elf): start})
         machine = self._machine(start.elf)
-        waiting = [(start, name) for name in (_EVERYWHERE, *start.elf.needed)]
+        always = _EVERYWHERE if _is_program(start.elf) else _BY_PYTHON
+        waiting = [(start, name) for name in (*always, *start.elf.needed)]
         seen = set[str]()
         while waiting:
             user, name = waiting.pop()
@@ -158,6 +173,7 @@ class Scopes:
             row = self._runtimes.row(name, machine)
             if row is not None:
                 found.system[row.package] = self._symbols(row)
+                waiting += [(user, needed) for needed in row.needed]
             elif not held and not fits(name, self.platforms.linux.interpreter):
                 found.unknown = True
         return found
@@ -208,6 +224,25 @@ class Scopes:
         row = self._runtimes.row(want.library, next(iter(self._machines(scope)), ""))
         return row is not None and want.version not in self._symbols(row).versions
 
+    def _lacking(self, wants: Iterable[Want], scope: Loaded) -> list[Want]:
+        # Many symbols are of few versions of few libraries.
+        told: dict[tuple[str, str], bool] = {}
+        found = []
+        for want in wants:
+            key = (want.library, want.version)
+            if key not in told:
+                told[key] = _lacks(want, scope) or self._never(want, scope)
+            if told[key]:
+                found.append(want)
+        return found
+
+    def _never(self, want: Want, scope: Loaded) -> bool:
+        """Whether the system's runtimes neither have a version nor could have it later."""
+        if want.library in (one.elf.soname for one in scope.held.values()):
+            return False
+        row = self._runtimes.row(want.library, next(iter(self._machines(scope)), ""))
+        return row is not None and _never(want.version, self._symbols(row).versions)
+
     def _sure(self, want: Want, scope: Loaded) -> bool:
         if not want.version:
             return False
@@ -241,19 +276,6 @@ def _undefined(wants: Iterable[Want], symbols: list[Symbols]) -> list[Want]:
     return [want for want, _, _ in left]
 
 
-def _lacking(wants: Iterable[Want], scope: Loaded) -> list[Want]:
-    # Many symbols are of few versions of few libraries.
-    told: dict[tuple[str, str], bool] = {}
-    found = []
-    for want in wants:
-        key = (want.library, want.version)
-        if key not in told:
-            told[key] = _lacks(want, scope)
-        if told[key]:
-            found.append(want)
-    return found
-
-
 def _lacks(want: Want, scope: Loaded) -> bool:
     """Whether the library that a symbol is expected of has versions, but not this one.
 
@@ -268,6 +290,26 @@ def _lacks(want: Want, scope: Loaded) -> bool:
     )
 
 
+def _never(version: str, known: frozenset[str]) -> bool:
+    """Whether a version cannot be one of those to come: it is not above all, or not numbered like them."""
+    match = _NUMBERED.fullmatch(version)
+    if version in known or match is None:
+        return False
+    others = [_numbers(one[2]) for name in known if (one := _NUMBERED.fullmatch(name)) and one[1] == match[1]]
+    if not others:
+        return False
+    newest, numbers = max(others), _numbers(match[2])
+    return numbers < newest or (match[1] in _SERIES and len(numbers) != len(newest))
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    return tuple(map(int, text.split(".")))
+
+
 def _is_start(elf: ElfFacts) -> bool:
     """Whether loading begins here: a program, or an extension module."""
-    return elf.interp is not None or elf.kind == "exec" or bool(elf.symbols and elf.symbols.inits)
+    return _is_program(elf) or bool(elf.symbols and elf.symbols.inits)
+
+
+def _is_program(elf: ElfFacts) -> bool:
+    return elf.interp is not None or elf.kind == "exec"

@@ -1,7 +1,4 @@
-"""Symbols that are known without a file: those of a system's C and C++ runtimes.
-
-And of CPython's stable ABI.
-"""
+"""Symbols that are known without a file: those of a system's runtimes, of CPython, and of its stable ABI."""
 
 from __future__ import annotations
 
@@ -16,18 +13,49 @@ from rocwright.model.patterns import fits
 
 
 class RuntimeRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
-    """What the libraries `names` of one package define on a machine; `symbols` are packed, see `defined`."""
+    """What the libraries `names` of one package define on a machine; `symbols` are packed, see `defined`.
+
+    `needed` are libraries that these load themselves.
+    """
 
     machine: str
     package: str
     names: tuple[str, ...]
+    needed: tuple[str, ...]
     count: int
     symbols: str
 
     @cached_property
     def defined(self) -> tuple[str, ...]:
         """`name`, or `name@version`, of each symbol."""
-        return tuple(lzma.decompress(base64.b64decode(self.symbols)).decode().split("\n"))
+        return _unpacked(self.symbols)
+
+
+class InterpreterRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
+    """What CPython defines of its own, by minor versions of Python 3; `symbols` are packed, see `names`.
+
+    Builds for debugging, and those without the lock, have others besides.
+    """
+
+    source: str
+    checked: datetime.date
+    minors: tuple[int, ...]
+    count: int
+    symbols: str
+
+    @cached_property
+    def names(self) -> dict[int, frozenset[str]]:
+        """The names by minor version."""
+        found: dict[int, set[str]] = {minor: set() for minor in self.minors}
+        for line in _unpacked(self.symbols):
+            name, _, minors = line.partition(" ")
+            for minor in minors.split(","):
+                found[int(minor)].add(name)
+        return {minor: frozenset(names) for minor, names in found.items()}
+
+
+def _unpacked(symbols: str) -> tuple[str, ...]:
+    return tuple(lzma.decompress(base64.b64decode(symbols)).decode().split("\n"))
 
 
 class RuntimeSymbols(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -36,6 +64,7 @@ class RuntimeSymbols(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     source: str
     checked: datetime.date
     library: tuple[RuntimeRow, ...]
+    interpreter: InterpreterRow
 
     def row(self, library: str, machine: str) -> RuntimeRow | None:
         """The row of a library by its SONAME and the end of a platform tag (`x86_64`)."""

@@ -101,6 +101,44 @@ def test_what_a_module_wants_is_defined_by_what_it_loads(
     assert said("elf-symbols", wheel("pkg", module, library)) == told
 
 
+PLAIN = known_symbols(["PyInit_b"])
+LACKS_F = [(MODULE, "nothing that it loads defines f")]
+
+
+def test_what_another_module_loads_is_not_seen() -> None:
+    library = elf("pkg/libf.so", symbols=known_symbols(["f"]))
+    module, other = elf(MODULE, symbols=USER), elf("pkg/b.abi3.so", "libf.so", symbols=PLAIN)
+    assert said("elf-symbols", wheel("pkg", module, other, library)) == LACKS_F
+    # Unless the wheel has its libraries opened for all, or what is loaded is not all known.
+    assert said("elf-symbols", wheel("pkg", module, other, library, opens_globally=True)) == []
+    unknown = elf(MODULE, "libX11.so.6", symbols=USER)
+    assert said("elf-symbols", wheel("pkg", unknown, other, library)) == []
+    # What the family opens for all is not meant for its own libraries.
+    assert said("elf-symbols", wheel("torch", module, other, library, opens_globally=True)) == LACKS_F
+
+
+def test_a_library_has_what_any_of_its_users_loads() -> None:
+    library = elf("pkg/libf.so", symbols=known_symbols(["f"]))
+    middle = elf("pkg/libm1.so", symbols=known_symbols(["m"], [Want("f")]))
+    poor = elf("pkg/b.abi3.so", "libm1.so", symbols=PLAIN)
+    rich = elf(MODULE, "libm1.so", "libf.so", symbols=PLAIN)
+    assert said("elf-symbols", wheel("pkg", middle, poor, rich, library)) == []
+    lacking = [("pkg/libm1.so", "nothing that it loads defines f")]
+    assert said("elf-symbols", wheel("pkg", middle, poor, library)) == lacking
+    # What a program opens may use all that the program has.
+    program = elf("pkg/tool", "libm1.so", kind="exec", symbols=known_symbols([]))
+    assert said("elf-symbols", wheel("pkg", middle, program, library)) == []
+
+
+def test_an_interpreter_has_loaded_the_library_of_mathematics_and_a_program_has_not() -> None:
+    want = known_symbols(["PyInit_a"], [Want("sin")])
+    assert said("elf-symbols", wheel("pkg", elf(MODULE, "libc.so.6", symbols=want))) == []
+    program = elf("pkg/tool", "libc.so.6", kind="exec", symbols=known_symbols([], [Want("sin")]))
+    assert said("elf-symbols", wheel("pkg", program)) == [("pkg/tool", "nothing that it loads defines sin")]
+    by_runtime = elf("pkg/tool", "libstdc++.so.6", kind="exec", symbols=known_symbols([], [Want("sin")]))
+    assert said("elf-symbols", wheel("pkg", by_runtime)) == []
+
+
 def test_what_is_not_known_is_not_told() -> None:
     module = elf(MODULE, "libelsewhere.so.1", symbols=USER)
     assert said("elf-symbols", wheel("pkg", module)) == []
@@ -116,10 +154,19 @@ def test_what_is_not_known_is_not_told() -> None:
         (Want("no_such_function", "GLIBC_2.2.5", "libc.so.6"), 1),
         (Want("pthread_create", "GLIBC_2.2.5", "libpthread.so.0"), 0),
         (Want("new_function", "GLIBC_9.9", "libc.so.6"), 0),
+        (Want("puts", "GLIBC_2.6.9", "libc.so.6"), 1),
+        (Want("puts", "GLIBC_PRIVATE", "libc.so.6"), 0),
+        (Want("_ZSt4cout", "GLIBCXX_3.9", "libstdc++.so.6"), 1),
+        (Want("_ZSt4cout", "GLIBCXX_3.4.99", "libstdc++.so.6"), 0),
+        (Want("_Unwind_Resume", "GCC_99.0.0", "libgcc_s.so.1"), 0),
+        (Want("sin", "GLIBC_2.2.5", "libm.so.6"), 0),
+        (Want("deflate"), 0),
+        (Want("inflateCopy", "ZLIB_1.2.0.1", "libz.so.1"), 1),
     ],
 )
 def test_the_c_library_is_known_by_name_and_version(want: Want, count: int) -> None:
-    module = elf(MODULE, "libc.so.6", symbols=known_symbols(["PyInit_a"], [want]))
+    needed = want.library or "libz.so.1"
+    module = elf(MODULE, needed, symbols=known_symbols(["PyInit_a"], [want]))
     assert len(said("elf-symbols", wheel("pkg", module))) == count
 
 

@@ -56,6 +56,8 @@ _READ_BY_MACHINES = (
     "/entry_points.txt",
 )
 _OURS, _THEIRS, _LONGEST_TEXT, _LONGEST_LINE = b"<<<<<<< ", b"\n>>>>>>> ", 4 << 20, 512
+# How Python makes the symbols of what it opens visible to all.
+_GLOBALLY = (b"RTLD_GLOBAL", b"setdlopenflags")
 _WORD = re.compile(r"[0-9A-Za-z]+")
 
 
@@ -69,6 +71,7 @@ class Found:
     archive: KpackFacts | None = None
     unmerged: int | None = None
     shebang: str | None = None
+    opens_globally: bool = False
 
 
 NOTHING = Found()
@@ -111,7 +114,9 @@ class Look:
         if _is_pe(name, head, view):
             return Found(pe=_pe(name, view), code=self._database(name))
         if kept is None and name.endswith(_READ_BY_MACHINES):
-            return Found(code=self._database(name), unmerged=_unmerged(name, view))
+            text = view.read_at(0, min(view.size, _LONGEST_TEXT))
+            globally = name.endswith(".py") and any(word in text for word in _GLOBALLY)
+            return Found(code=self._database(name), unmerged=_unmerged(name, text), opens_globally=globally)
         if head.startswith(b"#!") and _SCRIPT.fullmatch(name):
             return Found(shebang=_first_line(view))
         elf = None
@@ -211,9 +216,8 @@ def _launching(facts: ElfFacts, elf: Elf, view: View) -> ElfFacts:
     return replace(facts, wrappers=size // WRAPPER.size, launches=launches)
 
 
-def _unmerged(name: str, view: View) -> int | None:
+def _unmerged(name: str, data: bytes) -> int | None:
     """The line at which a merge left its first mark; the description behind a blank line is prose."""
-    data = view.read_at(0, min(view.size, _LONGEST_TEXT))
     if _THEIRS not in data:
         return None
     if name.endswith("/METADATA"):

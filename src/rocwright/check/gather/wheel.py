@@ -153,6 +153,7 @@ def finish(wheel: Opened, gathered: Gathered) -> Facts:
         archives=tuple(one.archive for one in found if one.archive is not None),
         unmerged={one.member.name: one.found.unmerged for one in seen if one.found.unmerged is not None},
         shebangs={one.member.name: one.found.shebang for one in seen if one.found.shebang is not None},
+        opens_globally=any(one.opens_globally for one in found),
     )
 
 
