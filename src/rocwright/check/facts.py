@@ -174,9 +174,10 @@ class Import:
 class PythonFacts:
     """What an interpreter makes of a module's source; of a module without a fact nothing is to be told.
 
-    `problem` at `line` is why it does not compile. `needs` is the minor version of Python 3 whose syntax it
-    has, 0 for any. `names` are those that it binds, told of packages and of what entry points lead to;
-    `dynamic` means that there may be more, `spreads` that modules below it may come from elsewhere.
+    `problem` at `line` is why it does not compile, `unread` why nobody knows. `needs` is the minor version of
+    Python 3 whose syntax it has, 0 for any. `names` are those that it binds, told of packages and of what
+    entry points and imports of names lead to; `dynamic` means that there may be more, `spreads` that modules
+    below it may come from elsewhere.
     `version` is a literal `__version__`. `imports` are only those of modules that some wheel at hand has.
     """
 
@@ -189,6 +190,7 @@ class PythonFacts:
     spreads: bool = False
     version: str | None = None
     imports: tuple[Import, ...] = ()
+    unread: str | None = None
 
 
 @dataclass(frozen=True)

@@ -44,6 +44,8 @@ class ModuleTable:
         self.project = facts.project
         self.kinds: dict[str, Kind] = {}
         self.sources: dict[str, PythonFacts] = {}
+        # Those that an extension brings: Python takes it before a source.
+        self.built: set[str] = set()
         folders: set[str] = set()
         for member in facts.members:
             place = place_of(member.name)
@@ -56,6 +58,8 @@ class ModuleTable:
             parts = match["stem"].split("/")
             is_package = parts[-1] == _INIT
             name = ".".join(parts[:-1] if is_package else parts)
+            if not place.endswith((".py", ".pyc")):
+                self.built.add(name)
             # Python takes a package before a module of the same name.
             if self.kinds.get(name) != "package":
                 self.kinds[name] = "package" if is_package else "module"
@@ -139,7 +143,7 @@ class Imports:
         wanted = [each for each in wanted if self._kind(f"{module}.{each}") is None]
         if kind == "folder" and wanted:
             yield Lost(module, source.member, one.line, package=True, names=tuple(wanted))
-        if kind != "package":
+        if kind == "folder":
             return
         init = self._source(module)
         if init is None or init.names is None or init.dynamic or init.spreads or init.problem is not None:
@@ -158,6 +162,8 @@ class Imports:
         return next((kind for kind in ("package", "module", "folder") if kind in kinds), None)
 
     def _source(self, module: str) -> PythonFacts | None:
+        if any(module in table.built for table in self.tables):
+            return None
         return next((table.sources[module] for table in self.tables if module in table.sources), None)
 
     def _is_complete(self, module: str) -> bool:

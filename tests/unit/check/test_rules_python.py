@@ -17,7 +17,8 @@ from rocwright.check.run import check_paths
 from wheels import write_wheel
 
 NEW = {
-    "merge-marks", "python-syntax", "python-compiles", "python-newer", "import-missing", "import-later",
+    "merge-marks", "python-syntax", "python-compiles", "python-newer", "python-unread", "import-missing",
+    "import-later",
     "commands", "plugins", "script-interpreter", "module-version", "torch-hip",
 }  # fmt: skip
 MERGE = "<<<<<<< HEAD\nLIMIT = 1\n=======\nLIMIT = 2\n>>>>>>> main\n"
@@ -219,6 +220,18 @@ def test_many_sources_are_read_by_a_process_beside(tmp_path: Path) -> None:
     files = {"demo/__init__.py": "from . import a, lost\n", "demo/a.py": filler, "demo/b.py": "def f(\n"}
     expected = [("python-compiles", "warning"), ("import-missing", "error")]
     assert found(tmp_path, files) == expected
+
+
+@pytest.mark.parametrize("end", ["exit 3", "kill -9 $$"])
+def test_modules_that_were_not_judged_are_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: str
+) -> None:
+    interpreter = tmp_path / "python3"
+    interpreter.write_text(f"#!/bin/sh\n{end}\n")
+    interpreter.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(interpreter))
+    files = {"demo/__init__.py": "".join(f"VALUE_{number} = {number}\n" for number in range(6000))}
+    assert found(tmp_path, files) == [("python-unread", "warning")]
 
 
 @pytest.mark.parametrize("unit", ["(", "-", "x.", "[", "not ", "lambda:", "f'{", "x if y else "])

@@ -91,6 +91,21 @@ def _merge(facts: Facts, context: Context) -> Iterator[Problem]:
             yield Problem(f"line {line} has the marks of a merge that was not resolved", _MERGE, member)
 
 
+def _unread(facts: Facts, context: Context) -> Iterator[Problem]:
+    for one in facts.python:
+        if one.unread is not None and _is_module(one, facts, context):
+            yield Problem(
+                f"Python 3.{facts.judged_by} cannot tell whether it compiles: {one.unread}",
+                "write it with less depth, or import it with each Python that the wheel is for",
+                one.member,
+            )
+    if facts.unjudged is not None:
+        yield Problem(
+            f"Python 3.{facts.judged_by} did not come to the end of its modules: {facts.unjudged}",
+            "check it again, with more memory and with another Python",
+        )
+
+
 # -- imports that lead nowhere
 
 
@@ -148,6 +163,7 @@ RULES = (
         "What importing its packages imports has no syntax newer than the oldest Python of the wheel.",
         _newer,
     ),
+    Rule("python-unread", "All its modules were judged.", _unread, severity="warning"),
     Rule(
         "import-missing", "Modules of its own that importing its packages imports are there.", _lost_at_once
     ),
