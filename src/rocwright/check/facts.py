@@ -177,8 +177,8 @@ class PythonFacts:
     `problem` at `line` is why it does not compile, `unread` why nobody knows. `needs` is the minor version of
     Python 3 whose syntax it has, 0 for any. `names` are those that it binds, told of packages and of what
     entry points and imports of names lead to; `dynamic` means that there may be more, `spreads` that modules
-    below it may come from elsewhere.
-    `version` is a literal `__version__`. `imports` are only those of modules that some wheel at hand has.
+    below it may come from elsewhere. `version` is a literal `__version__`. Of `imports` of modules that no
+    wheel at hand has, only the top level is told.
     """
 
     member: str

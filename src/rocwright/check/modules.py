@@ -122,6 +122,17 @@ class Imports:
                     ]
         return found
 
+    @cached_property
+    def outside(self) -> Mapping[str, tuple[str, int]]:
+        """Top levels that importing the wheel's packages imports and no table has: by whom, and the line."""
+        found: dict[str, tuple[str, int]] = {}
+        for source in self.reached.values():
+            for one in source.imports:
+                top = one.module.partition(".")[0]
+                if not one.dots and top and not any(top in table.kinds for table in self.tables):
+                    found.setdefault(top, (source.member, one.line))
+        return found
+
     def lost(self, source: PythonFacts) -> Iterator[Lost]:
         """What a module asks for in vain, by an import that holds whenever it is imported itself."""
         yield from dict.fromkeys(self._lost(source))

@@ -57,6 +57,7 @@ _NAME = re.compile(rb"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
 # How a module gets names that its source does not show, and a package modules that it has no file of.
 _MORE_NAMES = re.compile(
     rb"__getattr__|__dict__|globals\b|\blocals\b|\bvars\b|\bglobal\b|_convert_?\("
+    rb"|current_?module|_getframe|currentframe"
     rb"|\bexec\b|\beval\b|\bsetattr\b|import[ \t]*\*"
     rb"|import_module|__import__|[Ll]azy|sys\.modules"
 )
@@ -83,6 +84,8 @@ _MORE_MODULE_WORDS = (
 _VERSION = re.compile(
     rb"""^__version__[ \t]*(?::[^=\n]*)?=[ \t]*["']([^"'\n]+)["'][ \t]*(?:#.*)?\r?$""", re.MULTILINE
 )
+# What it has none of (before Python 3.10) is told; whoever asks knows the rest.
+_STDLIB: frozenset[str] = getattr(sys, "stdlib_module_names", frozenset())
 _ENTRY = re.compile(r"=\s*([\w.]+)\s*:")
 
 
@@ -151,7 +154,7 @@ def look(data: bytes, tops: set[str]) -> dict[str, Any]:
     `problem` and `line` say why it does not compile, `unread` why nobody knows; `needs` is the minor version
     of Python whose syntax it has; `names` it binds, in one text, `dynamic` when there may be more; `spreads`
     when modules below it may have no file. `imports` are unconditional: line, dots, module, names or None,
-    whether something is raised before; only of `tops` and relative ones.
+    whether something is raised before.
     """
     found: dict[str, Any] = {"imports": imports(data, tops)}
     version = _VERSION.search(data) if b"\n__version__" in data or data.startswith(b"__version__") else None
@@ -194,7 +197,10 @@ def needed(data: bytes) -> int:
 
 
 def imports(data: bytes, tops: set[str]) -> list[list[Any]]:
-    """Imports at the beginning of a line, outside of texts and comments."""
+    """Imports at the beginning of a line, outside of texts and comments.
+
+    Of modules that no wheel at hand has, the top level alone is told, once, unless it is Python's own.
+    """
     matches = list(_IMPORT.finditer(data))
     if not matches:
         return []
@@ -202,26 +208,29 @@ def imports(data: bytes, tops: set[str]) -> list[list[Any]]:
     rows: list[list[Any]] = []
     line, at = 1, 0
     raises = data.find(b"raise")
+    known = set(_STDLIB)
     for match in matches:
         if match.start() in hidden:
             continue
         line, at = line + data.count(b"\n", at, match.start()), match.start()
         raised = 0 <= raises < at
         if match["plain"] is not None:
-            modules = [
-                one.group().decode()
-                for one in map(_NAME.match, map(bytes.strip, match["plain"].split(b",")))
-                if one
-            ]
-            rows += [[line, 0, module, None, raised] for module in modules if module.split(".")[0] in tops]
-            continue
-        module = match["module"].decode()
-        if match["dots"] or module.split(".")[0] in tops:
+            words = map(_NAME.match, map(bytes.strip, match["plain"].split(b",")))
+            modules = [one.group().decode() for one in words if one]
+            asked = None
+        else:
+            modules = [match["module"].decode()]
             listed = _COMMENT.sub(b"", match["many"] if match["many"] is not None else match["few"])
             words = map(_NAME.match, map(bytes.strip, listed.split(b",")))
-            rows.append(
-                [line, len(match["dots"]), module, [one.group().decode() for one in words if one], raised]
-            )
+            asked = [one.group().decode() for one in words if one]
+        dots = len(match["dots"] or b"")
+        for module in modules:
+            top = module.partition(".")[0]
+            if dots or top in tops:
+                rows.append([line, dots, module, asked, raised])
+            elif top not in known:
+                known.add(top)
+                rows.append([line, 0, top, None, raised])
     return rows
 
 

@@ -86,9 +86,10 @@ class PythonReader:
         """What the sources of each wheel are, once all of them were read."""
         rows = self._in_place() if self._here else [row for part in self._parts for row in part.result()]
         found: dict[Path, list[PythonFacts]] = {}
-        asked = set(_asked_for_names(rows))
+        asked, there = set(_asked_for_names(rows)), {(path, member) for path, member, _ in rows}
         for path, member, answer in rows:
-            names = is_init(member) or dotted(member) in asked or member in self._named
+            hidden = (path, f"{member.removesuffix('.py')}/__init__.py") in there
+            names = hidden or is_init(member) or dotted(member) in asked or member in self._named
             if answer is not None and (facts := _facts(member, answer, names=names)) is not None:
                 found.setdefault(Path(path), []).append(facts)
         return {path: tuple(sorted(each, key=lambda one: one.member)) for path, each in found.items()}
