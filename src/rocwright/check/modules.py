@@ -7,7 +7,7 @@ every question with "perhaps".
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
@@ -101,18 +101,21 @@ class Imports:
     @cached_property
     def reached(self) -> Mapping[str, PythonFacts]:
         """Modules of the wheel, of which there are facts, that importing its packages imports for certain."""
-        found: dict[str, PythonFacts] = {}
-        seen: set[str] = set()
+        return {name: self.own.sources[name] for name in self.imported if name in self.own.sources}
+
+    @cached_property
+    def imported(self) -> Collection[str]:
+        """The names of all of these modules, in the order in which they are found."""
+        found: dict[str, None] = {}
         waiting = sorted(self.own.tops)
         while waiting:
             name = waiting.pop()
-            if name in seen or self.own.kinds.get(name) is None:
+            if name in found or self.own.kinds.get(name) is None:
                 continue
-            seen.add(name)
+            found[name] = None
             source = self.own.sources.get(name)
             if source is None:
                 continue
-            found[name] = source
             for one in source.imports:
                 module = absolute(source.member, one)
                 if module is not None:
@@ -120,7 +123,7 @@ class Imports:
                     waiting += [
                         f"{module}.{each}" for each in one.names or () if f"{module}.{each}" in self.own.kinds
                     ]
-        return found
+        return found.keys()
 
     @cached_property
     def outside(self) -> Mapping[str, tuple[str, int]]:

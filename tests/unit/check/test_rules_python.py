@@ -18,7 +18,8 @@ from wheels import write_wheel
 
 NEW = {
     "merge-marks", "python-syntax", "python-compiles", "python-newer", "python-unread", "import-missing",
-    "import-later", "import-outside", "module-hidden", "commands", "plugins", "script-interpreter", "module-version", "torch-hip",
+    "import-later", "import-outside", "module-hidden", "commands", "plugins",
+    "script-interpreter", "module-version", "torch-hip",
 }  # fmt: skip
 MERGE = "<<<<<<< HEAD\nLIMIT = 1\n=======\nLIMIT = 2\n>>>>>>> main\n"
 ENTRY = "{info}/entry_points.txt"

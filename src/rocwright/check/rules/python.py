@@ -32,18 +32,35 @@ def _is_judged(facts: Facts) -> bool:
 
 
 def _syntax(facts: Facts, context: Context, *, reached: bool) -> Iterator[Problem]:
-    apart = {*context.terms(facts.project).told_apart, *facts.unmerged}
-    broken = [one for one in facts.python if one.problem is not None and one.member not in apart]
-    if not broken or not _is_judged(facts):
+    broken = list(_broken(facts))
+    if not broken:
         return
-    at_once = {source.member for source in imports_of(facts, context).reached.values()}
-    for one in broken:
-        if (one.member in at_once) == reached and (reached or _is_module(one, facts, context)):
-            yield Problem(
-                f"Python 3.{facts.judged_by} cannot compile it: line {one.line}: {one.problem}",
-                _WHOLE,
-                one.member,
-            )
+    apart = {*context.terms(facts.project).told_apart, *facts.unmerged}
+    at_once = imports_of(facts, context).imported
+    lowest = lowest_told(facts)
+    newer = {one.member for one in facts.python if lowest is not None and one.needs > lowest}
+    told: set[str] = set()
+    for minor, one in broken:
+        if one.member in apart or one.member in told or (dotted(one.member) in at_once) != reached:
+            continue
+        if minor < facts.judged_by:
+            # Of what is not imported at once some is for newer Pythons; newer syntax has a rule of its own.
+            if not reached or one.member in newer:
+                continue
+        elif not reached and not _is_module(one, facts, context):
+            continue
+        told.add(one.member)
+        yield Problem(
+            f"Python 3.{minor} cannot compile it: line {one.line}: {one.problem}", _WHOLE, one.member
+        )
+
+
+def _broken(facts: Facts) -> Iterator[tuple[int, PythonFacts]]:
+    """What does not compile, and with which Python 3.x, that which judged all first."""
+    if _is_judged(facts):
+        yield from ((facts.judged_by, one) for one in facts.python if one.problem is not None)
+    for minor, modules in sorted((facts.elsewhere or {}).items()):
+        yield from ((minor, one) for one in modules)
 
 
 def _at_once(facts: Facts, context: Context) -> Iterator[Problem]:
