@@ -1,7 +1,8 @@
 """How close checking a large wheel comes to inflating and digesting its members.
 
 ``python benchmarks/check.py PREFIX WORK`` makes a wheel of about 700 MB out of a ROCm prefix, once: its files
-deflated, three large libraries stored besides, and thousands of small files. Then it prints one JSON object.
+deflated, three large libraries stored besides, and thousands of modules in packages, which an interpreter has
+to judge. Then it prints one JSON object.
 Each side runs in a process of its own, in turn, several times; ratios are of the medians. Ours is the whole
 command `rocwright check`. The floor inflates every member with the fastest codec at hand and takes its
 sha256, the largest first, on two threads; it compares nothing and looks at nothing. Walls are of processes,
@@ -36,7 +37,7 @@ from rocwright.wheel.write import Member, WheelPlan, write_wheel
 MOST_WALL = 1.3  # of the floor
 MOST_MEMORY = 200_000_000
 THREADS = 2
-SMALL_FILES = 5000
+SMALL_FILES, EACH = 5000, 100
 STORED = 3
 INPUT, PIECE = 128 << 10, 256 << 10
 NAME = "benchmark"
@@ -70,17 +71,36 @@ def make(prefix: Path, work: Path) -> dict[str, object]:
         for path in largest[1 : 1 + STORED]
     ]
     members += [
-        Member(f"{NAME}/modules/m{number // 100}/m{number}.py", BytesSource(module(number)))
+        Member(f"{NAME}/modules/m{number // EACH}/m{number}.py", BytesSource(module(number)))
         for number in range(SMALL_FILES)
+    ]
+    # Outside of packages nothing would import the modules, so that none of them were judged.
+    packages = {
+        NAME,
+        f"{NAME}/modules",
+        *(f"{NAME}/modules/m{number}" for number in range(SMALL_FILES // EACH)),
+    }
+    members += [
+        Member(f"{one}/__init__.py", BytesSource(b"from __future__ import annotations\n"))
+        for one in sorted(packages)
     ]
     plan = WheelPlan(NAME, "1", Metadata(NAME, "1"), tuple(members))
     return {"bytes": write_wheel(plan, work, threads=os.cpu_count() or THREADS, compression="fast").size}
 
 
 def module(number: int) -> bytes:
-    """A few kilobytes of Python, like no other."""
-    lines = (f"VALUE_{i} = {(number * 2654435761 + i * 40503) % 2**32}\n" for i in range(100 + number % 100))
-    return "".join(lines).encode()
+    """A few kilobytes of Python, like no other: what modules have most of, constants and functions."""
+    seeds = [(number * 2654435761 + i * 40503) % 2**32 for i in range(10 + number % 10)]
+    functions = (
+        f"VALUE_{seed} = {seed}\n\n\n"
+        f"def scaled_{seed}(values, *, most=None):\n"
+        f'    """Scale values by {seed % 97}, up to a limit."""\n'
+        f"    if most is None:\n"
+        f"        most = math.sqrt(VALUE_{seed})\n"
+        f"    return [min(value * {seed % 97}, most) for value in values]\n\n\n"
+        for seed in seeds
+    )
+    return "".join(('"""One of many modules."""\n\nimport math\n\n', *functions)).encode()
 
 
 # The sides.

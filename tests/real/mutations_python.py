@@ -57,6 +57,29 @@ def subpackage_without_init(wheel: WheelEdit) -> None:
     wheel.put(INIT, wheel.read(INIT).decode() + "from .cuda import is_available\n")
 
 
+@breaks("import-missing", LEGACY, "torch", "a module lost a function that another one imports by name")
+def name_of_a_module_lost(wheel: WheelEdit) -> None:
+    wheel.put(TENSOR, wheel.read(TENSOR).decode() + "from ._launch import launch_all\n")
+
+
+@breaks("import-outside", LEGACY, "torch", "a module imports setuptools_v2, which nobody has")
+def import_of_nobody(wheel: WheelEdit) -> None:
+    wheel.put(TENSOR, wheel.read(TENSOR).decode() + "import setuptools_v2\n")
+
+
+@breaks("module-hidden", LEGACY, "torch", "an empty package was left behind beside a module of its name")
+def module_behind_a_package(wheel: WheelEdit) -> None:
+    wheel.put("torch/utils/bundled.py", "TABLES = {}\n")
+    wheel.put("torch/utils/bundled/__init__.py", "")
+
+
+@breaks(
+    "python-unread", LEGACY, "torch", "a table is nested too deeply for any interpreter", severity="warning"
+)
+def table_without_bottom(wheel: WheelEdit) -> None:
+    wheel.put("torch/utils/bundled.py", f"TABLE = {'not ' * 60_000}None\n")
+
+
 @breaks(
     "import-later", LEGACY, "torch", "a module that is imported on demand lacks another", severity="warning"
 )

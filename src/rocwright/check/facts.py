@@ -184,10 +184,11 @@ class Import:
 class PythonFacts:
     """What an interpreter makes of a module's source; of a module without a fact nothing is to be told.
 
-    `problem` at `line` is why it does not compile. `needs` is the minor version of Python 3 whose syntax it
-    has, 0 for any. `names` are those that it binds, told of packages and of what entry points lead to;
-    `dynamic` means that there may be more, `spreads` that modules below it may come from elsewhere.
-    `version` is a literal `__version__`. `imports` are only those of modules that some wheel at hand has.
+    `problem` at `line` is why it does not compile, `unread` why nobody knows. `needs` is the minor version of
+    Python 3 whose syntax it has, 0 for any. `names` are those that it binds, told of packages and of what
+    entry points and imports of names lead to; `dynamic` means that there may be more, `spreads` that modules
+    below it may come from elsewhere. `version` is a literal `__version__`. Of `imports` of modules that no
+    wheel at hand has, only the top level is told.
     """
 
     member: str
@@ -199,6 +200,7 @@ class PythonFacts:
     spreads: bool = False
     version: str | None = None
     imports: tuple[Import, ...] = ()
+    unread: str | None = None
 
 
 @dataclass(frozen=True)
@@ -221,7 +223,9 @@ class Facts:
     readers of the archive would disagree about. `damaged` are members that cannot be inflated to what the
     directory says, `record` what RECORD and the members disagree about. `texts` are the sources that rules
     read, by member, of an sdist without its folder. `sbom` and `licences` are members below the dist-info
-    directory. `python` was judged by Python 3.`judged_by`, `unjudged` says why not all of it;
+    directory. `python` was judged by Python 3.`judged_by`,
+    `unjudged` says why not all of it; `elsewhere` are the modules that other Pythons 3.x cannot compile, None
+    where none was asked;
     `unmerged` are texts with the marks of a merge, by the line; `shebangs` the first lines of scripts.
     `opens_globally` says that its Python asks the loader to show a library's symbols to all.
     """
@@ -254,6 +258,7 @@ class Facts:
     python: tuple[PythonFacts, ...] = ()
     judged_by: int = 0
     unjudged: str | None = None
+    elsewhere: Mapping[int, tuple[PythonFacts, ...]] | None = None
     unmerged: Mapping[str, int] = field(default_factory=dict)
     shebangs: Mapping[str, str] = field(default_factory=dict)
     opens_globally: bool = False

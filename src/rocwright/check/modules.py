@@ -7,7 +7,7 @@ every question with "perhaps".
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
@@ -44,6 +44,8 @@ class ModuleTable:
         self.project = facts.project
         self.kinds: dict[str, Kind] = {}
         self.sources: dict[str, PythonFacts] = {}
+        # Those that an extension brings: Python takes it before a source.
+        self.built: set[str] = set()
         folders: set[str] = set()
         for member in facts.members:
             place = place_of(member.name)
@@ -56,6 +58,8 @@ class ModuleTable:
             parts = match["stem"].split("/")
             is_package = parts[-1] == _INIT
             name = ".".join(parts[:-1] if is_package else parts)
+            if not place.endswith((".py", ".pyc")):
+                self.built.add(name)
             # Python takes a package before a module of the same name.
             if self.kinds.get(name) != "package":
                 self.kinds[name] = "package" if is_package else "module"
@@ -97,18 +101,21 @@ class Imports:
     @cached_property
     def reached(self) -> Mapping[str, PythonFacts]:
         """Modules of the wheel, of which there are facts, that importing its packages imports for certain."""
-        found: dict[str, PythonFacts] = {}
-        seen: set[str] = set()
+        return {name: self.own.sources[name] for name in self.imported if name in self.own.sources}
+
+    @cached_property
+    def imported(self) -> Collection[str]:
+        """The names of all of these modules, in the order in which they are found."""
+        found: dict[str, None] = {}
         waiting = sorted(self.own.tops)
         while waiting:
             name = waiting.pop()
-            if name in seen or self.own.kinds.get(name) is None:
+            if name in found or self.own.kinds.get(name) is None:
                 continue
-            seen.add(name)
+            found[name] = None
             source = self.own.sources.get(name)
             if source is None:
                 continue
-            found[name] = source
             for one in source.imports:
                 module = absolute(source.member, one)
                 if module is not None:
@@ -116,6 +123,17 @@ class Imports:
                     waiting += [
                         f"{module}.{each}" for each in one.names or () if f"{module}.{each}" in self.own.kinds
                     ]
+        return found.keys()
+
+    @cached_property
+    def outside(self) -> Mapping[str, tuple[str, int]]:
+        """Top levels that importing the wheel's packages imports and no table has: by whom, and the line."""
+        found: dict[str, tuple[str, int]] = {}
+        for source in self.reached.values():
+            for one in source.imports:
+                top = one.module.partition(".")[0]
+                if not one.dots and top and not any(top in table.kinds for table in self.tables):
+                    found.setdefault(top, (source.member, one.line))
         return found
 
     def lost(self, source: PythonFacts) -> Iterator[Lost]:
@@ -139,7 +157,7 @@ class Imports:
         wanted = [each for each in wanted if self._kind(f"{module}.{each}") is None]
         if kind == "folder" and wanted:
             yield Lost(module, source.member, one.line, package=True, names=tuple(wanted))
-        if kind != "package":
+        if kind == "folder":
             return
         init = self._source(module)
         if init is None or init.names is None or init.dynamic or init.spreads or init.problem is not None:
@@ -158,6 +176,8 @@ class Imports:
         return next((kind for kind in ("package", "module", "folder") if kind in kinds), None)
 
     def _source(self, module: str) -> PythonFacts | None:
+        if any(module in table.built for table in self.tables):
+            return None
         return next((table.sources[module] for table in self.tables if module in table.sources), None)
 
     def _is_complete(self, module: str) -> bool:

@@ -192,7 +192,8 @@ class Report(HasFindings, msgspec.Struct, frozen=True, forbid_unknown_fields=Tru
     `targets` are those that were asked for, None where none were. `unwaivable` are the rules that no waiver
     lets pass. `sizes` are of all files, those of the set beside them included, `changes` what they differ in
     from the previous set. `stand_ins` are empty wheels that stood for packages from elsewhere when the set
-    was installed, `proved` says where it was.
+    was installed, `proved` says where it was. `compiled` are the Pythons (`3.11`) that its modules were
+    compiled with.
     """
 
     files: tuple[str, ...]
@@ -205,6 +206,7 @@ class Report(HasFindings, msgspec.Struct, frozen=True, forbid_unknown_fields=Tru
     changes: tuple[SizeChange, ...] = ()
     stand_ins: tuple[str, ...] = ()
     proved: tuple[Proved, ...] = ()
+    compiled: tuple[str, ...] = ()
     schema: str = REPORT_SCHEMA
 
     @property

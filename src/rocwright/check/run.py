@@ -194,7 +194,15 @@ def judge(
         changes=() if request.previous is None else changes(request.previous, sizes),
         stand_ins=tuple(sorted({name for done in installations for name in done.stand_ins})),
         proved=tuple(_proved(installations)),
+        compiled=_compilers(context.files),
     )
+
+
+def _compilers(files: Iterable[Facts]) -> tuple[str, ...]:
+    """The Pythons that compiled modules, where others than the one that runs here were asked for."""
+    asked = [facts for facts in files if facts.elsewhere is not None]
+    minors = {minor for facts in asked for minor in (facts.judged_by, *(facts.elsewhere or ())) if minor}
+    return tuple(f"3.{minor}" for minor in sorted(minors))
 
 
 def _proved(installations: Sequence[Installation]) -> Iterator[Proved]:

@@ -133,6 +133,10 @@ def proved_lines(report: Report) -> list[str]:
         imported = sorted(set.intersection(*(set(one.imported) for one in done)))
         counts = f"{_count(len(done[0].projects), 'package')}, {_count(len(imported), 'module')} imported"
         lines.append(f"proved: {tools} install the set for {plain(where)}: {counts}")
+    if report.compiled:
+        lines.append(
+            f"compiled with Python {', '.join(report.compiled)}: the modules of the wheels that are for it"
+        )
     return lines
 
 

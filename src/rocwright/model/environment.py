@@ -66,6 +66,10 @@ class OwnedNames(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Whose a top-level name in site-packages is, if not this project's."""
         return _others(self.owner, module, project) or ()
 
+    def has_owned(self, project: str) -> bool:
+        """Whether all top-level names that a project brings are known."""
+        return any(fits(project, row.projects) for row in self.owner)
+
     def program_owners(self, name: str, project: str) -> tuple[str, ...] | None:
         """Whose a program is, if not this project's; nobody's (empty) is the environment's own."""
         return _others(self.program, name, project)

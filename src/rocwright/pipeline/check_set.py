@@ -17,6 +17,7 @@ from packaging.utils import canonicalize_name, parse_wheel_filename
 
 from rocwright.check.context import Context, Request
 from rocwright.check.contract import ContractTable
+from rocwright.check.elsewhere import compiled_elsewhere
 from rocwright.check.environments import environments_of, named_extras, read_requirement
 from rocwright.check.facts import Facts, Headers, Installation
 from rocwright.check.gather.dist_info import read_headers
@@ -58,6 +59,7 @@ def check_set(
         return gathered.judged()
     if not install:
         return gathered.judged([_left_out(gathered.context)])
+    gathered = replace(gathered, files=compiled_elsewhere(gathered.files, note))
     if work_dir is not None:
         work_dir.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="rocwright-install-", dir=work_dir) as work:

@@ -17,8 +17,9 @@ from rocwright.check.run import check_paths
 from wheels import write_wheel
 
 NEW = {
-    "merge-marks", "python-syntax", "python-compiles", "python-newer", "import-missing", "import-later",
-    "commands", "plugins", "script-interpreter", "module-version", "torch-hip",
+    "merge-marks", "python-syntax", "python-compiles", "python-newer", "python-unread", "import-missing",
+    "import-later", "import-outside", "module-hidden", "commands", "plugins",
+    "script-interpreter", "module-version", "torch-hip",
 }  # fmt: skip
 MERGE = "<<<<<<< HEAD\nLIMIT = 1\n=======\nLIMIT = 2\n>>>>>>> main\n"
 ENTRY = "{info}/entry_points.txt"
@@ -50,6 +51,12 @@ BROKEN = {
     "no UTF-8": {"demo/__init__.py": b"x = '\xff'\n"},
 }
 LOST = {
+    "a name of a module": {"demo/__init__.py": "from .a import f\n", "demo/a.py": "def g(): pass\n"},
+    "a name of another module's": {
+        "demo/__init__.py": "from . import a\n",
+        "demo/a.py": "from demo.b import (f,\n    g)\n",
+        "demo/b.py": "if 1:\n    import os as f\n",
+    },
     "a module": {"demo/__init__.py": "from .a import f\n"},
     "a module in brackets": {
         "demo/__init__.py": "from . import (\n    a,  # one\n    b,\n)\n",
@@ -62,6 +69,21 @@ LOST = {
     "the file of a package": {"demo/__init__.py": "from .a import f\n", "demo/a/b.py": ""},
 }
 WORKS = {
+    "names of a module": {
+        "demo/__init__.py": "from .a import b, c, d, e, f, g, h\n",
+        "demo/a.py": "import os as b\nfrom os import path as c\ndef d(): pass\nclass e: pass\n"
+        "for f in (1,): pass\nif (g := 1): pass\ntry:\n    h = 1\nfinally:\n    pass\n",
+    },
+    "names put into a module": {
+        "demo/__init__.py": "from .a import f\n",
+        "demo/a.py": "import sys\nsetattr(sys.modules[__name__], 'f', 1)\n",
+    },
+    "names of everything in another module": {
+        "demo/__init__.py": "from .a import f\n", "demo/a.py": "from .b import *\n", "demo/b.py": "f = 1\n"},
+    "a name that a function makes global": {
+        "demo/__init__.py": "from .a import f\n",
+        "demo/a.py": "def make():\n    global f\n    f = 1\nmake()\n",
+    },
     "a module that is tried": {
         "demo/__init__.py": "try:\n    from . import a\nexcept ImportError:\n    a = None\n"},
     "an import in a text": {"demo/__init__.py": '"""Use it:\n\nfrom demo.a import f\n"""\n'},
@@ -116,6 +138,42 @@ def test_a_module_that_nothing_imports_at_once_is_a_warning(tmp_path: Path) -> N
     files = {"demo/__init__.py": "", "demo/late.py": "def f(\n"}
     assert found(tmp_path, files) == [("python-compiles", "warning")]
     assert imports(tmp_path) and not imports(tmp_path, "demo.late")
+
+
+OUTSIDE = {
+    "nobody's": ("import os_v2\n", [], ["import-outside"]),
+    "nobody's, beside what is required": ("import numpy, setuptools_v2.x\n", ["numpy"], ["import-outside"]),
+    "Python's": ("import os, tomllib, distutils.core, _winapi\n", [], []),
+    "of what is required": ("import other\nfrom numpy import array\n", ["other", "numpy>=1"], []),
+    "perhaps of what is required": ("import yaml\n", ["PyYAML"], []),
+    "tried": ("try:\n    import os_v2\nexcept ImportError:\n    pass\n", [], []),
+    "known to be somebody's": ("import PIL.Image\n", [], []),
+}
+
+
+@pytest.mark.parametrize("case", OUTSIDE)
+def test_an_import_of_what_nobody_has_is_an_error_in_a_complete_set(tmp_path: Path, case: str) -> None:
+    text, requires, expected = OUTSIDE[case]
+    path = write_wheel(
+        tmp_path, "demo", "1.0", {"demo/__init__.py": text}, tag="py3-none-any", requires=requires
+    )
+    report = check_paths([path], closed=True)
+    assert [one.rule for one in report.findings if one.rule in NEW] == expected
+    assert [one.rule for one in check_paths([path]).findings if one.rule in NEW] == []
+
+
+@pytest.mark.parametrize(
+    ("package", "expected"),
+    [
+        ("g = 1\n", [("module-hidden", "warning")]),
+        ("def f(): pass\n", []),
+        ("from .b import *\n", []),
+        ("", [("module-hidden", "warning")]),
+    ],
+)
+def test_a_module_that_a_package_hides(tmp_path: Path, package: str, expected: list[tuple[str, str]]) -> None:
+    files = {"demo/__init__.py": "", "demo/a.py": "f = 1\n", "demo/a/__init__.py": package}
+    assert found(tmp_path, files) == expected
 
 
 def test_a_source_of_another_python_is_not_judged(tmp_path: Path) -> None:
@@ -219,6 +277,18 @@ def test_many_sources_are_read_by_a_process_beside(tmp_path: Path) -> None:
     files = {"demo/__init__.py": "from . import a, lost\n", "demo/a.py": filler, "demo/b.py": "def f(\n"}
     expected = [("python-compiles", "warning"), ("import-missing", "error")]
     assert found(tmp_path, files) == expected
+
+
+@pytest.mark.parametrize("end", ["exit 3", "kill -9 $$"])
+def test_modules_that_were_not_judged_are_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: str
+) -> None:
+    interpreter = tmp_path / "python3"
+    interpreter.write_text(f"#!/bin/sh\n{end}\n")
+    interpreter.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(interpreter))
+    files = {"demo/__init__.py": "".join(f"VALUE_{number} = {number}\n" for number in range(6000))}
+    assert found(tmp_path, files) == [("python-unread", "warning")]
 
 
 @pytest.mark.parametrize("unit", ["(", "-", "x.", "[", "not ", "lambda:", "f'{", "x if y else "])

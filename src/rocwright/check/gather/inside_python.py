@@ -3,7 +3,8 @@
 ``python inside_python.py ASKED ANSWERS`` reads the sources right out of the wheels and writes one line of
 JSON for each; `careful`, flushed at once: where the interpreter itself dies of a source, the lines before it
 are there.
-No source is run. That a module compiles is judged by its symbol table, which costs half of its syntax tree;
+No source is run. That a module compiles is judged by its symbol table, which costs half of its syntax tree,
+or of its code;
 imports are looked for by expressions at the beginning of lines, where no condition can hold them.
 """
 
@@ -13,10 +14,12 @@ import ast
 import json
 import re
 import struct
-import symtable
 import sys
 import warnings
 import zlib
+
+# What the module without the underscore makes objects of, one for each name.
+from _symtable import DEF_IMPORT, DEF_LOCAL, symtable  # type: ignore[import-not-found]
 from typing import Any
 
 # No source that a person wrote is as large.
@@ -53,20 +56,36 @@ _COMMENT = re.compile(rb"#[^\n]*")
 _NAME = re.compile(rb"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
 # How a module gets names that its source does not show, and a package modules that it has no file of.
 _MORE_NAMES = re.compile(
-    rb"__getattr__|__dict__|\bglobals\b|\blocals\b|\bvars\b|\bglobal\b"
+    rb"__getattr__|__dict__|globals\b|\blocals\b|\bvars\b|\bglobal\b|_convert_?\("
+    rb"|current_?module|_getframe|currentframe"
     rb"|\bexec\b|\beval\b|\bsetattr\b|import[ \t]*\*"
     rb"|import_module|__import__|[Ll]azy|sys\.modules"
 )
 _MORE_WORDS = (
     *(b"__getattr__", b"__dict__", b"globals", b"locals", b"vars", b"global", b"exec", b"eval", b"setattr"),
-    *(b"*", b"import_module", b"__import__", b"azy", b"sys.modules"),
+    *(
+        b"import*",
+        b"import *",
+        b"import\t",
+        b"import  ",
+        b"import_module",
+        b"__import__",
+        b"azy",
+        b"sys.modules",
+        b"_convert",
+    ),
 )
 _MORE_MODULES = re.compile(
     rb"__path__|extend_path|meta_path|path_hooks|declare_namespace|[Ll]azy|sys\.modules"
 )
+_MORE_MODULE_WORDS = (
+    *(b"__path__", b"extend_path", b"meta_path", b"path_hooks", b"declare_namespace", b"azy", b"sys.modules"),
+)
 _VERSION = re.compile(
     rb"""^__version__[ \t]*(?::[^=\n]*)?=[ \t]*["']([^"'\n]+)["'][ \t]*(?:#.*)?\r?$""", re.MULTILINE
 )
+# What it has none of (before Python 3.10) is told; whoever asks knows the rest.
+_STDLIB: frozenset[str] = getattr(sys, "stdlib_module_names", frozenset())
 _ENTRY = re.compile(r"=\s*([\w.]+)\s*:")
 
 
@@ -81,32 +100,24 @@ def main(asked_path: str, answers_path: str) -> None:
 def answers(wheels: list[dict[str, Any]], tops: set[str]) -> Any:
     """One answer for each source, in order; None where it cannot be had, which another reader says.
 
-    A wheel is its `path`, its `sources` and the modules that entry points lead to, `named`; a source is name,
-    offset of its local header, bytes packed and unpacked, method, and CRC.
+    A wheel is its `path` and its `sources`: name, offset of the local header, bytes packed and unpacked,
+    method, and CRC.
     """
-    known: dict[tuple[int, int, bool], dict[str, Any]] = {}
+    known: dict[tuple[int, int], dict[str, Any]] = {}
     with warnings.catch_warnings():
         # About the style of sources that are not ours.
         warnings.simplefilter("ignore")
         for wheel in wheels:
-            named = set(wheel["named"])
             with open(wheel["path"], "rb", buffering=0) as stream:
                 for member in wheel["sources"]:
-                    bound = member[0].endswith("__init__.py") or is_named(member[0], named)
-                    key = (member[5], member[3], bound)
+                    key = (member[5], member[3])
                     if key not in known:
                         data = _inflated(stream, member)
                         if data is None:
                             yield None
                             continue
-                        known[key] = look(data, tops, bound=bound)
+                        known[key] = look(data, tops)
                     yield known[key]
-
-
-def is_named(name: str, named: set[str]) -> bool:
-    """Whether entry points lead to a module, so that the names in it matter as those of packages do."""
-    stem = name[: -len(".py")].replace("/", ".")
-    return any(stem == one or stem.endswith("." + one) for one in named)
 
 
 def _inflated(stream: Any, member: list[Any]) -> bytes | None:
@@ -137,24 +148,24 @@ def entry_modules(path: str, member: list[Any]) -> set[str]:
     return set(_ENTRY.findall((data or b"").decode("utf-8", "replace")))
 
 
-def look(data: bytes, tops: set[str], *, bound: bool = True) -> dict[str, Any]:
+def look(data: bytes, tops: set[str]) -> dict[str, Any]:
     """What a source is; what is not told is nothing.
 
-    `problem` and `line` say why it does not compile; `needs` is the minor version of Python whose syntax it
-    has; with `bound`, `names` it binds, `dynamic` when there may be more; `spreads` when modules below it may
-    have no file. `imports` are unconditional: line, dots, module, names or None, whether something is raised
-    before; only of `tops` and relative ones.
+    `problem` and `line` say why it does not compile, `unread` why nobody knows; `needs` is the minor version
+    of Python whose syntax it has; `names` it binds, in one text, `dynamic` when there may be more; `spreads`
+    when modules below it may have no file. `imports` are unconditional: line, dots, module, names or None,
+    whether something is raised before.
     """
     found: dict[str, Any] = {"imports": imports(data, tops)}
     version = _VERSION.search(data) if b"\n__version__" in data or data.startswith(b"__version__") else None
     if version is not None:
         found["version"] = version.group(1).decode("utf-8", "replace")[:_LINE]
-    if bound and any(word in data for word in _MORE_WORDS) and _MORE_NAMES.search(data):
+    if any(word in data for word in _MORE_WORDS) and _MORE_NAMES.search(data):
         found["dynamic"] = True
-    if bound and _MORE_MODULES.search(data):
+    if any(word in data for word in _MORE_MODULE_WORDS) and _MORE_MODULES.search(data):
         found["spreads"] = True
     try:
-        table = symtable.symtable(data, "<module>", "exec")  # type: ignore[arg-type]
+        names = symtable(data, "<module>", "exec").symbols
         if _LATE.search(data):
             compile(data, "<module>", "exec", dont_inherit=True)
     except SyntaxError as error:
@@ -163,17 +174,13 @@ def look(data: bytes, tops: set[str], *, bound: bool = True) -> dict[str, Any]:
         return {**found, "problem": str(error)[:_LINE], "line": 1}
     except (RecursionError, MemoryError):
         # Another interpreter may have more room.
-        return {**found, "dynamic": True, "spreads": True}
+        return {**found, "dynamic": True, "spreads": True, "unread": "it is nested too deeply"}
     if any(word in data for word in _NEW_WORDS) and _NEW.search(data):
         found["needs"] = needed(data)
-    if bound:
-        names = [
-            one.get_name()
-            for one in table.get_symbols()
-            if one.is_assigned() or one.is_imported() or one.is_namespace()
-        ]
-        found["dynamic"] = "dynamic" in found or len(names) > _MOST_NAMES
-        found["names"] = names[:_MOST_NAMES]
+    bound = [name for name, flags in names.items() if flags & (DEF_LOCAL | DEF_IMPORT)]
+    if len(bound) > _MOST_NAMES:
+        found["dynamic"] = True
+    found["names"] = " ".join(bound[:_MOST_NAMES])
     return found
 
 
@@ -190,7 +197,10 @@ def needed(data: bytes) -> int:
 
 
 def imports(data: bytes, tops: set[str]) -> list[list[Any]]:
-    """Imports at the beginning of a line, outside of texts and comments."""
+    """Imports at the beginning of a line, outside of texts and comments.
+
+    Of modules that no wheel at hand has, the top level alone is told, once, unless it is Python's own.
+    """
     matches = list(_IMPORT.finditer(data))
     if not matches:
         return []
@@ -198,26 +208,29 @@ def imports(data: bytes, tops: set[str]) -> list[list[Any]]:
     rows: list[list[Any]] = []
     line, at = 1, 0
     raises = data.find(b"raise")
+    known = set(_STDLIB)
     for match in matches:
         if match.start() in hidden:
             continue
         line, at = line + data.count(b"\n", at, match.start()), match.start()
         raised = 0 <= raises < at
         if match["plain"] is not None:
-            modules = [
-                one.group().decode()
-                for one in map(_NAME.match, map(bytes.strip, match["plain"].split(b",")))
-                if one
-            ]
-            rows += [[line, 0, module, None, raised] for module in modules if module.split(".")[0] in tops]
-            continue
-        module = match["module"].decode()
-        if match["dots"] or module.split(".")[0] in tops:
+            words = map(_NAME.match, map(bytes.strip, match["plain"].split(b",")))
+            modules = [one.group().decode() for one in words if one]
+            asked = None
+        else:
+            modules = [match["module"].decode()]
             listed = _COMMENT.sub(b"", match["many"] if match["many"] is not None else match["few"])
             words = map(_NAME.match, map(bytes.strip, listed.split(b",")))
-            rows.append(
-                [line, len(match["dots"]), module, [one.group().decode() for one in words if one], raised]
-            )
+            asked = [one.group().decode() for one in words if one]
+        dots = len(match["dots"] or b"")
+        for module in modules:
+            top = module.partition(".")[0]
+            if dots or top in tops:
+                rows.append([line, dots, module, asked, raised])
+            elif top not in known:
+                known.add(top)
+                rows.append([line, 0, top, None, raised])
     return rows
 
 

@@ -20,6 +20,7 @@ from typing import Any
 
 from rocwright.check.facts import Import, PythonFacts
 from rocwright.check.gather import inside_python
+from rocwright.check.modules import absolute, dotted, is_init
 from rocwright.errors import CommandFailed
 from rocwright.system import process
 from rocwright.wheel.read import WheelMember, place_of
@@ -60,7 +61,9 @@ class PythonReader:
     ) -> None:
         self.minor = sys.version_info.minor
         self.left: dict[Path, str] = {}
-        self._asked = [_asked(path, members, only) for path, members in wheels.items()]
+        # Members that entry points lead to.
+        self._named: set[str] = set()
+        self._asked = [_asked(path, members, only, self._named) for path, members in wheels.items()]
         self._tops = sorted({top for members in wheels.values() for top in _tops(members)})
         self._interpreter = interpreter or Path(sys.executable)
         size = sum(member[3] for wheel in self._asked for member in wheel["sources"])
@@ -83,8 +86,11 @@ class PythonReader:
         """What the sources of each wheel are, once all of them were read."""
         rows = self._in_place() if self._here else [row for part in self._parts for row in part.result()]
         found: dict[Path, list[PythonFacts]] = {}
+        asked, there = set(_asked_for_names(rows)), {(path, member) for path, member, _ in rows}
         for path, member, answer in rows:
-            if answer is not None and (facts := _facts(member, answer)) is not None:
+            hidden = (path, f"{member.removesuffix('.py')}/__init__.py") in there
+            names = hidden or is_init(member) or dotted(member) in asked or member in self._named
+            if answer is not None and (facts := _facts(member, answer, names=names)) is not None:
                 found.setdefault(Path(path), []).append(facts)
         return {path: tuple(sorted(each, key=lambda one: one.member)) for path, each in found.items()}
 
@@ -142,26 +148,44 @@ class PythonReader:
 _Row = tuple[str, str, Any]
 
 
-def _asked(path: Path, members: Sequence[WheelMember], only: Collection[str] | None) -> dict[str, Any]:
+def _asked(
+    path: Path, members: Sequence[WheelMember], only: Collection[str] | None, leads: set[str]
+) -> dict[str, Any]:
+    """What is asked of a wheel; members that entry points lead to go into `leads`."""
     readable = [one for one in members if not one.flags & ENCRYPTED and one.method in (STORED, DEFLATED)]
     named: set[str] = set()
     for one in readable:
         if one.name.endswith(".dist-info/entry_points.txt"):
             with suppress(OSError):  # whoever reads the members says so
                 named |= inside_python.entry_modules(str(path), _row(one))
+    leads.update(one.name for one in readable if named and _is_named(one.name, named))
     packages = {_folder(one.name) for one in members if one.name.rpartition("/")[2].startswith("__init__.")}
 
     def matters(name: str) -> bool:
         if only is not None:
             return name in only
-        return _is_inside(place_of(name), packages) or inside_python.is_named(name, named)
+        return name in leads or _is_inside(place_of(name), packages)
 
     sources = [
         _row(one)
         for one in readable
         if one.size <= inside_python.LARGEST and is_module(one.name) and matters(one.name)
     ]
-    return {"path": str(path), "sources": sources, "named": sorted(named)}
+    return {"path": str(path), "sources": sources}
+
+
+def _is_named(name: str, named: set[str]) -> bool:
+    """Whether entry points lead to a module, wherever below a folder it stands."""
+    stem = name.removesuffix(".py").replace("/", ".")
+    return any(stem == one or stem.endswith("." + one) for one in named)
+
+
+def _asked_for_names(rows: Sequence[_Row]) -> Iterator[str]:
+    """Modules of which another one asks for names."""
+    for _, member, answer in rows:
+        for line, dots, module, names, raised in answer["imports"] if answer is not None else ():
+            if names is not None:
+                yield absolute(member, Import(line, dots, module, tuple(names), raised)) or ""
 
 
 def _folder(name: str) -> str:
@@ -209,16 +233,17 @@ def _behind(wheels: list[dict[str, Any]], count: int) -> list[dict[str, Any]]:
     return left
 
 
-def _facts(member: str, answer: Mapping[str, Any]) -> PythonFacts | None:
-    """None for a module of which there is nothing to say."""
+def _facts(member: str, answer: Mapping[str, Any], *, names: bool) -> PythonFacts | None:
+    """None for a module of which there is nothing to say; whether there is may depend on its `names`."""
     facts = PythonFacts(
         member,
         problem=answer.get("problem"),
         line=answer.get("line", 0),
         needs=answer.get("needs", 0),
-        names=frozenset(answer["names"]) if "names" in answer else None,
-        dynamic=answer.get("dynamic", False),
-        spreads=answer.get("spreads", False),
+        names=frozenset(answer["names"].split()) if names and "names" in answer else None,
+        dynamic=names and answer.get("dynamic", False),
+        spreads=names and answer.get("spreads", False),
+        unread=answer.get("unread"),
         version=answer.get("version"),
     )
     imports = tuple(

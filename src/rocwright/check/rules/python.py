@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from rocwright.check.context import Context, Problem, Rule
 from rocwright.check.facts import Facts, PythonFacts
-from rocwright.check.modules import Imports, Lost, ModuleTable, dotted
+from rocwright.check.modules import Imports, Lost, ModuleTable, dotted, is_init
 from rocwright.check.pythons import claimed, lowest_told
 from rocwright.model.patterns import any_pattern, fits
 from rocwright.wheel.read import place_of
@@ -32,18 +32,35 @@ def _is_judged(facts: Facts) -> bool:
 
 
 def _syntax(facts: Facts, context: Context, *, reached: bool) -> Iterator[Problem]:
-    apart = {*context.terms(facts.project).told_apart, *facts.unmerged}
-    broken = [one for one in facts.python if one.problem is not None and one.member not in apart]
-    if not broken or not _is_judged(facts):
+    broken = list(_broken(facts))
+    if not broken:
         return
-    at_once = {source.member for source in imports_of(facts, context).reached.values()}
-    for one in broken:
-        if (one.member in at_once) == reached and (reached or _is_module(one, facts, context)):
-            yield Problem(
-                f"Python 3.{facts.judged_by} cannot compile it: line {one.line}: {one.problem}",
-                _WHOLE,
-                one.member,
-            )
+    apart = {*context.terms(facts.project).told_apart, *facts.unmerged}
+    at_once = imports_of(facts, context).imported
+    lowest = lowest_told(facts)
+    newer = {one.member for one in facts.python if lowest is not None and one.needs > lowest}
+    told: set[str] = set()
+    for minor, one in broken:
+        if one.member in apart or one.member in told or (dotted(one.member) in at_once) != reached:
+            continue
+        if minor < facts.judged_by:
+            # Of what is not imported at once some is for newer Pythons; newer syntax has a rule of its own.
+            if not reached or one.member in newer:
+                continue
+        elif not reached and not _is_module(one, facts, context):
+            continue
+        told.add(one.member)
+        yield Problem(
+            f"Python 3.{minor} cannot compile it: line {one.line}: {one.problem}", _WHOLE, one.member
+        )
+
+
+def _broken(facts: Facts) -> Iterator[tuple[int, PythonFacts]]:
+    """What does not compile, and with which Python 3.x, that which judged all first."""
+    if _is_judged(facts):
+        yield from ((facts.judged_by, one) for one in facts.python if one.problem is not None)
+    for minor, modules in sorted((facts.elsewhere or {}).items()):
+        yield from ((minor, one) for one in modules)
 
 
 def _at_once(facts: Facts, context: Context) -> Iterator[Problem]:
@@ -91,6 +108,21 @@ def _merge(facts: Facts, context: Context) -> Iterator[Problem]:
             yield Problem(f"line {line} has the marks of a merge that was not resolved", _MERGE, member)
 
 
+def _unread(facts: Facts, context: Context) -> Iterator[Problem]:
+    for one in facts.python:
+        if one.unread is not None and _is_module(one, facts, context):
+            yield Problem(
+                f"Python 3.{facts.judged_by} cannot tell whether it compiles: {one.unread}",
+                "write it with less depth, or import it with each Python that the wheel is for",
+                one.member,
+            )
+    if facts.unjudged is not None:
+        yield Problem(
+            f"Python 3.{facts.judged_by} did not come to the end of its modules: {facts.unjudged}",
+            "check it again, with more memory and with another Python",
+        )
+
+
 # -- imports that lead nowhere
 
 
@@ -122,6 +154,53 @@ def _lost_later(facts: Facts, context: Context) -> Iterator[Problem]:
                 yield _problem(lost, "importing the module fails")
 
 
+def _hidden(facts: Facts, context: Context) -> Iterator[Problem]:
+    """A package beside a module of the same name, which Python takes; it is no loss where it has all."""
+    packages = {one.member: one for one in facts.python if is_init(one.member)}
+    for one in facts.python:
+        stem = one.member.removesuffix(".py")
+        package = packages.get(f"{stem}/__init__.py")
+        if package is None or package.dynamic or package.spreads or package.problem is not None:
+            continue
+        if one.names is None or package.names is None or not _is_module(one, facts, context):
+            continue
+        gone = sorted(name for name in one.names - package.names if not name.startswith("_"))
+        if gone:
+            yield Problem(
+                f"a package of its name is imported in its place, and has no {', '.join(gone[:3])}",
+                "leave one of them out; mostly one was left behind when the other came",
+                one.member,
+            )
+
+
+def _outside(facts: Facts, context: Context) -> Iterator[Problem]:
+    if not context.request.closed or context.blind:
+        return
+    for top, (member, line) in imports_of(facts, context).outside.items():
+        if not context.owned_names.pythons_with(top) and not _may_come(top, context):
+            yield Problem(
+                f"line {line} imports {top}, which is not Python's, not the set's and of nothing it requires",
+                "correct the name, or require the package that has it",
+                member,
+            )
+
+
+def _may_come(top: str, context: Context) -> bool:
+    """Whether a package from elsewhere may bring a module of this name, as far as their names tell.
+
+    A package has a module of its own name, or has others, which only a table knows. That it has one of its
+    own name is seen by who imports it.
+    """
+    owned = context.owned_names
+    if owned.owners(top, ""):
+        return True
+    for project in context.elsewhere:
+        name = project.replace("-", "_")
+        if top.lower() == name or not (owned.has_owned(project) or name in context.imported):
+            return True
+    return False
+
+
 def _told_elsewhere(lost: Lost, facts: Facts, context: Context) -> bool:
     """Whether a rule about the files that a package must have says so."""
     place = lost.module.replace(".", "/")
@@ -148,8 +227,20 @@ RULES = (
         "What importing its packages imports has no syntax newer than the oldest Python of the wheel.",
         _newer,
     ),
+    Rule("python-unread", "All its modules were judged.", _unread, severity="warning"),
     Rule(
         "import-missing", "Modules of its own that importing its packages imports are there.", _lost_at_once
+    ),
+    Rule(
+        "import-outside",
+        "In a complete set, what importing its packages imports is Python's, its own or of what it requires.",
+        _outside,
+    ),
+    Rule(
+        "module-hidden",
+        "No module is hidden by a package of the same name that lacks what it has.",
+        _hidden,
+        severity="warning",
     ),
     Rule(
         "import-later",
