@@ -94,8 +94,8 @@ def test_what_is_only_written_otherwise(tmp_path: Path) -> None:
         (b"Author: Andr\xe9\n", "metadata-fields", "line 4 of its metadata has bytes that are not UTF-8"),
         (b"\n\ntext\xff\n", "metadata-fields", "line 6 of its metadata has bytes that are not UTF-8"),
         (b"Requires-Dist: x\n  >=1\n", "requirement-malformed", "'x\\n  >=1' is malformed"),
-        (b"License-Expression: MIT\n", "metadata-fields", "came with metadata 2.4, and this is 2.1"),
-        (b"Dynamic: Version\n", "metadata-fields", "Dynamic names Version"),
+        (b"License-Expression: MIT\n", "metadata-upload", "came with metadata 2.4, and this is 2.1"),
+        (b"Dynamic: Version\n", "metadata-upload", "Dynamic names Version"),
     ],
 )
 def test_a_field_that_readers_disagree_about(more: bytes, rule: str, words: str, tmp_path: Path) -> None:

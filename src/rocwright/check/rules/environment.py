@@ -71,16 +71,23 @@ def _dotted(node: ast.expr) -> str | None:
     return None
 
 
-def _harmless(line: str, place: str, facts: Facts, context: Context) -> bool:
-    """Whether code only runs what the wheel itself brings, or makes a namespace as setuptools did."""
+def _parsed(line: str) -> ast.Module | None:
     try:
-        module = ast.parse(line)
+        return ast.parse(line)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return False
-    if place.endswith(_NAMESPACE) and _makes_namespace(module, context.owned_names.namespace_calls):
-        return True
-    own = _own_modules(facts)
-    return all(_runs_only(statement, own) for statement in module.body)
+        return None
+
+
+def _for_namespace(line: str, place: str, context: Context) -> bool:
+    """Whether code only makes a namespace package, as older setuptools wrote it into published wheels."""
+    module = _parsed(line) if place.endswith(_NAMESPACE) else None
+    return module is not None and _makes_namespace(module, context.owned_names.namespace_calls)
+
+
+def _runs_own(line: str, facts: Facts) -> bool:
+    """Whether code only runs what the wheel itself brings."""
+    module, own = _parsed(line), _own_modules(facts)
+    return module is not None and all(_runs_only(statement, own) for statement in module.body)
 
 
 def _makes_namespace(module: ast.Module, allowed: frozenset[str]) -> bool:
@@ -109,7 +116,8 @@ def _runs_only(statement: ast.stmt, own: frozenset[str]) -> bool:
 
 
 def _known(place: str, line: str, facts: Facts, context: Context) -> bool:
-    return context.owned_names.known_startup(place, facts.project) or _harmless(line, place, facts, context)
+    """Whether code is the package's own, or a known one."""
+    return context.owned_names.known_startup(place, facts.project) or _runs_own(line, facts)
 
 
 def _startup_code(facts: Facts, context: Context) -> Iterator[Problem]:
@@ -118,7 +126,7 @@ def _startup_code(facts: Facts, context: Context) -> Iterator[Problem]:
         if member in told:
             continue
         if _CODE.match(line):
-            if not _known(place, line, facts, context):
+            if not _known(place, line, facts, context) and not _for_namespace(line, place, context):
                 told.add(member)
                 yield Problem("it runs code at every start of Python in the environment", _LEAVE_OUT, member)
         elif line.startswith(("/", "\\")) or re.match("[A-Za-z]:", line) or ".." in re.split(r"[/\\]", line):

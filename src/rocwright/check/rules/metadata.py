@@ -105,7 +105,6 @@ def _fields(facts: Facts, context: Context) -> Iterator[Problem]:
     if headers.not_utf8 is not None:
         what = f"line {headers.not_utf8} of its metadata has bytes that are not UTF-8"
         yield Problem(what, "write the file as UTF-8 where the project declares it, and build again")
-    yield from _misdated(headers, fix)
     for line in headers.unparsed:
         yield Problem(f"the line or field {line!r} cannot be read", fix)
 
@@ -114,19 +113,24 @@ def _fields(facts: Facts, context: Context) -> Iterator[Problem]:
 _LICENCES_SINCE = (2, 4)
 
 
-def _misdated(headers: Headers, fix: str) -> Iterator[Problem]:
-    """What indexes refuse at an upload, and only there."""
+def _upload(facts: Facts, _: Context) -> Iterator[Problem]:
+    """What indexes refuse at an upload, and only there: installers leave it alone."""
+    headers = facts.headers
+    if not can_be_judged(facts):
+        return
     number = re.fullmatch(r"([0-9]{1,3})\.([0-9]{1,3})", headers.metadata_version or "")
     older = number is not None and (int(number[1]), int(number[2])) < _LICENCES_SINCE
     if older and headers.license_expression is not None:
         yield Problem(
-            f"License-Expression came with metadata 2.4, and this is {headers.metadata_version}: "
-            "indexes refuse it",
-            "let a newer build tool write the metadata",
+            f"License-Expression came with metadata 2.4, and this is {headers.metadata_version}",
+            "let a newer build tool write the metadata; PyPI refuses the upload",
         )
     for field in ("metadata-version", "name", "version"):
         if field in headers.dynamic:
-            yield Problem(f"Dynamic names {field.title()}, which may never change", fix)
+            yield Problem(
+                f"Dynamic names {field.title()}, which may never change",
+                "remove the line; PyPI refuses the upload",
+            )
 
 
 def _hidden(facts: Facts, _: Context) -> Iterator[Problem]:
@@ -243,6 +247,13 @@ RULES = (
         "metadata-fields",
         "Every line of the metadata can be read; versions, licence and paths in it are well-formed.",
         _fields,
+        kinds=_BOTH,
+        by_metadata=True,
+    ),
+    Rule(
+        "metadata-upload",
+        "An index that checks what is uploaded takes the metadata.",
+        _upload,
         kinds=_BOTH,
         by_metadata=True,
     ),
