@@ -254,24 +254,28 @@ _SCRIPTS = ("console_scripts", "gui_scripts")
 _BAD_SCRIPT = re.compile(r"[/\\\x00-\x1f]|^\.+$")
 
 
-def _script_names(facts: Facts, context: Context) -> Iterator[Problem]:
+def entry_scripts(facts: Facts) -> Iterator[tuple[str, str]]:
+    """Each script that installers make from entry points: its name as written, and the member that tells it."""
     for info in facts.dist_infos:
         member, section = f"{info}/entry_points.txt", ""
         for line in facts.texts.get(member, "").splitlines():
             if (begins := _SECTION.fullmatch(line.strip())) is not None:
                 section = begins[1].strip()
             elif section in _SCRIPTS and (entry := _ENTRY.match(line.strip())) is not None:
-                name = entry[1]
-                if name.startswith(("#", ";")):
-                    continue
-                if _BAD_SCRIPT.search(name):
-                    yield Problem(
-                        f"the script {name!r} would be written outside of the environment's programs",
-                        "give it a name without a path",
-                        member,
-                    )
-                else:
-                    yield from _program(name, member, facts, context)
+                if not entry[1].startswith(("#", ";")):
+                    yield entry[1], member
+
+
+def _script_names(facts: Facts, context: Context) -> Iterator[Problem]:
+    for name, member in entry_scripts(facts):
+        if _BAD_SCRIPT.search(name):
+            yield Problem(
+                f"the script {name!r} would be written outside of the environment's programs",
+                "give it a name without a path",
+                member,
+            )
+        else:
+            yield from _program(name, member, facts, context)
 
 
 RULES = (
