@@ -249,21 +249,20 @@ def _program(name: str, member: str, facts: Facts, context: Context) -> Iterator
         yield Problem(f"{name} replaces {whose}", "give it another name", member)
 
 
-_SECTION, _ENTRY = re.compile(r"\[([^]]*)\]"), re.compile(r"([^=]+?)\s*=")
+_SECTION, _ENTRY = re.compile(r"\[([^]]*)\]"), re.compile(r"(?![#;])([^=]+?)\s*=")
 _SCRIPTS = ("console_scripts", "gui_scripts")
 _BAD_SCRIPT = re.compile(r"[/\\\x00-\x1f]|^\.+$")
 
 
 def entry_scripts(facts: Facts) -> Iterator[tuple[str, str]]:
-    """Each script that installers make from entry points: its name as written, and the member that tells it."""
+    """Each script that installers make from entry points: its name as written, and the member."""
     for info in facts.dist_infos:
         member, section = f"{info}/entry_points.txt", ""
         for line in facts.texts.get(member, "").splitlines():
             if (begins := _SECTION.fullmatch(line.strip())) is not None:
                 section = begins[1].strip()
             elif section in _SCRIPTS and (entry := _ENTRY.match(line.strip())) is not None:
-                if not entry[1].startswith(("#", ";")):
-                    yield entry[1], member
+                yield entry[1], member
 
 
 def _script_names(facts: Facts, context: Context) -> Iterator[Problem]:
