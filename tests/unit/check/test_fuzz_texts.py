@@ -25,7 +25,7 @@ TEXTS = {
     f"{INFO}/sboms/bom.json": '{"bomFormat": "CycloneDX", "specVersion": "1.6", "components": []}',
     "triton.pth": "import triton; triton.install()\ntriton/more\n# text\n",
     "a-nspkg.pth": "import sys, types; sys.modules.setdefault('a', types.ModuleType('a'))\n",
-    "triton/__init__.py": "def main() -> None: ...\n",
+    "triton/__init__.py": "__version__ = '1.0'\ndef main() -> None: ...\n",
 }
 SDIST = {
     "PKG-INFO": (
@@ -89,6 +89,29 @@ def test_no_text_stops_the_check(closed: bool, tmp_path: Path) -> None:
     for _ in range(60):
         report = check_paths(wheel_and_sdist(tmp_path, chance), closed=closed, targets=["gfx906"])
         assert len(report.files) == 2
+
+
+# Python makes no number of them, and packaging compares versions by numbers.
+DIGITS = "9" * 5000
+
+
+@pytest.mark.parametrize(
+    ("line", "rule"),
+    [
+        (f"Version: {DIGITS}", "metadata-identity"),
+        (f"Metadata-Version: {DIGITS}.1", "metadata-fields"),
+        (f"Requires-Python: >=3.{DIGITS}", "metadata-fields"),
+        (f"Requires-Dist: numpy>={DIGITS}", "requirement-malformed"),
+        (f"Requires-Dist: numpy; python_version > '{DIGITS}'", "requirement-malformed"),
+    ],
+)
+def test_numbers_that_no_version_has(line: str, rule: str, tmp_path: Path) -> None:
+    key = line.partition(":")[0]
+    name = f"{INFO}/METADATA"
+    kept = [one for one in TEXTS[name].splitlines() if not one.startswith(f"{key}:")]
+    files = {**TEXTS, name: "\n".join([line, *kept])}
+    wheel = write_wheel(tmp_path, "triton", "1.0", files, tag="py3-none-any", without=["METADATA", "WHEEL"])
+    assert rule in {one.rule for one in check_paths([wheel], closed=True).findings}
 
 
 def test_the_texts_are_good_before_they_are_spoiled(tmp_path: Path) -> None:

@@ -10,9 +10,8 @@ import re
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 
-from packaging.specifiers import InvalidSpecifier, SpecifierSet
-
 from rocwright.check.context import Context, Problem, Rule
+from rocwright.check.environments import read_specifier
 from rocwright.check.facts import Facts
 from rocwright.model.patterns import fits
 from rocwright.wheel.read import place_of
@@ -155,9 +154,8 @@ def _startup_hook(facts: Facts, context: Context) -> Iterator[Problem]:
 
 def _serves(facts: Facts, python: str) -> bool:
     """Whether the wheel can be installed with a Python, by Requires-Python and its tags."""
-    try:
-        wanted = SpecifierSet(facts.headers.requires_python or "")
-    except InvalidSpecifier:
+    wanted = read_specifier(facts.headers.requires_python)
+    if wanted is None:
         return True
     if not any(wanted.contains(f"{python}.{patch}", prereleases=True) for patch in (0, _LATE_PATCH)):
         return False
