@@ -64,10 +64,12 @@ def _packages(rule: str, rows: Sequence[PackageRow]) -> str:
 def _severity(rule: Rule, rows: Sequence[PackageRow]) -> str:
     """The severity for most packages, and for which it is another."""
     common: str = rule.severity
+    # A rule that one row alone puts on is as strict as that row says.
+    homes = [row.names for row in rows if rule.id in row.rules]
     others: list[str] = []
     for row in rows:
         said = row.severity.get(rule.id)
-        if said is not None and "*" in row.names:
+        if said is not None and ("*" in row.names or homes == [row.names]):
             common = said
         elif said is not None:
             others.append(f"{said} for {' '.join(map(code, row.names))}")

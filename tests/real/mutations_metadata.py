@@ -39,6 +39,11 @@ def licence_file_missing(wheel: WheelEdit) -> None:
     wheel.add_lines(METADATA, "License-File: share/doc/rccl/copyright")
 
 
+@breaks("metadata-upload", LEGACY, "triton", "Dynamic names a field that may never change")
+def dynamic_version(wheel: WheelEdit) -> None:
+    wheel.add_lines(METADATA, "Dynamic: Version")
+
+
 @breaks("requirement-brace", LEGACY, "torch", "a requirement holds the braces of a template")
 def brace_left(wheel: WheelEdit) -> None:
     wheel.add_lines(METADATA, "Requires-Dist: sympy=={sympy_version}")

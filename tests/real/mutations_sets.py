@@ -34,6 +34,13 @@ def file_of_another(wheel: WheelEdit) -> None:
     wheel.put("torch/version.py", "hip = '5.2.21153'\n")
 
 
+@breaks_set("set-ownership", LEGACY, "two packages install a script of one name")
+def script_of_another(bench: Workbench) -> None:
+    for project in ("apex", "triton"):
+        with bench.edit(project) as wheel:
+            wheel.put("{info}/entry_points.txt", "[console_scripts]\ntorchrun = torch.distributed.run:main\n")
+
+
 @breaks("set-pins", LEGACY, "torchvision", "an extension requires another version of torch than the set has")
 def pin_of_another_version(wheel: WheelEdit) -> None:
     wheel.substitute(

@@ -12,6 +12,7 @@ from functools import lru_cache
 
 from packaging.markers import UndefinedComparison, UndefinedEnvironmentName
 from packaging.requirements import InvalidRequirement, Requirement
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion
 
 from rocwright.check.facts import Facts
@@ -30,6 +31,8 @@ _MACHINES = {"win_amd64": "AMD64", "win32": "x86", "win_arm64": "ARM64"}
 # Any will do where nothing in a set is for one Python or platform only.
 _ANY_PYTHON, _ANY_PLATFORM = "cp312", "linux_x86_64"
 _MOST_KEPT = 1 << 14
+# Python makes no number of more than 4300 digits, and no version has one of a hundred.
+_ENDLESS = re.compile(r"[0-9]{100}")
 _EXTRA = re.compile(r"""extra\s*==\s*["']([^"']*)["']|["']([^"']*)["']\s*==\s*extra""")
 
 
@@ -139,6 +142,8 @@ def read_requirement(text: str) -> Requirement | str:
     None is what is no PEP 508 text, what no parser reads to its end, and a marker that installers cannot
     evaluate (`os_name ~= 'nt'`): they end with an error of their own there.
     """
+    if _ENDLESS.search(text) is not None:
+        return "a number in it is longer than that of any version"
     try:
         requirement = Requirement(text)
         _SOMEWHERE.applies(requirement)
@@ -151,6 +156,16 @@ def read_requirement(text: str) -> Requirement | str:
     except (UndefinedComparison, InvalidVersion):
         return f"its marker compares what cannot be compared: {requirement.marker}"
     return requirement
+
+
+def read_specifier(text: str | None) -> SpecifierSet | None:
+    """What Requires-Python asks for, anything where it says nothing; None for what no installer can read."""
+    if text is None:
+        return SpecifierSet()
+    try:
+        return SpecifierSet(text) if _ENDLESS.search(text) is None else None
+    except InvalidSpecifier:
+        return None
 
 
 def named_extras(requirement: Requirement) -> tuple[str, ...]:

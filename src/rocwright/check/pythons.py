@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 
-from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from packaging.specifiers import SpecifierSet
 
+from rocwright.check.environments import read_specifier
 from rocwright.check.facts import Facts
 from rocwright.wheel.tags import STABLE
 
@@ -16,10 +17,7 @@ _OLDEST, _NEWEST = 6, 30
 
 def claimed(facts: Facts) -> frozenset[int]:
     """Minor versions of Python 3 on which the wheel can be installed; none for one of Python 2 alone."""
-    try:
-        wanted = SpecifierSet(facts.headers.requires_python or "")
-    except InvalidSpecifier:
-        wanted = SpecifierSet()
+    wanted = read_specifier(facts.headers.requires_python) or SpecifierSet()
     tagged = frozenset().union(*map(_tagged, facts.tags)) if facts.tags else frozenset()
     # A specifier may ask for a certain bugfix release.
     return frozenset(

@@ -16,7 +16,7 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.tags import parse_tag
 from packaging.utils import InvalidName, canonicalize_name
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
 from rocwright.errors import InvalidInput, InvalidWheel
 
@@ -73,7 +73,7 @@ def normalized_version(version: str) -> str:
     """The canonical spelling of a PEP 440 version; raises `InvalidInput` for another text."""
     try:
         return str(Version(version))
-    except InvalidVersion as error:
+    except ValueError as error:  # also for numbers of thousands of digits
         raise InvalidInput(f"{version!r} is not a valid version (PEP 440)") from error
 
 

@@ -263,7 +263,7 @@ def _dist_info(members: tuple[WheelMember, ...], path: Path, name: str, version:
     stem, _, its_version = found[0].removesuffix(".dist-info").rpartition("-")
     try:
         fits = canonicalize_name(stem) == name and Version(its_version) == Version(version)
-    except InvalidVersion:
+    except ValueError:  # also for numbers of thousands of digits
         fits = False
     if not fits:
         raise InvalidWheel(f"{path.name} contains {found[0]}, which belongs to another wheel", where=path)

@@ -52,6 +52,23 @@ def test_paths_are_compared_where_they_are_installed() -> None:
     assert found(*headers, plain, scripts) == []
 
 
+def with_script(project: str, name: str, tag: str = LINUX) -> Facts:
+    info = f"{project}-1.0.dist-info"
+    texts = {f"{info}/entry_points.txt": f"[console_scripts]\n{name} = elsewhere:main\n"}
+    return replace(wheel(project, tag=tag), dist_infos=(info,), texts=texts)
+
+
+def test_a_program_of_two_packages_is_reported_as_a_path_is() -> None:
+    first, second = with_script("a", "run"), with_script("b", "run")
+    [(rule, file, cause)] = found(first, second)
+    assert (rule, file[0]) == ("set-ownership", "b")
+    assert cause.startswith(f"the program run also belongs to {first.name}")
+    plain = wheel("c", members=["c-1.0.data/scripts/run"])
+    assert [(rule, file[0]) for rule, file, _ in found(first, plain)] == [("set-ownership", "c")]
+    assert [(rule, file[0]) for rule, file, _ in found(plain, first)] == [("set-ownership", "a")]
+    assert found(first, with_script("b", "run2"), with_script("d", "run", CP312)) == []
+
+
 @pytest.mark.parametrize(
     ("first", "second"),
     [(LINUX, CP312), (LINUX, WINDOWS), (ANY_LINUX, "py3-none-win_amd64")],

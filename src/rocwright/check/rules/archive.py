@@ -9,8 +9,8 @@ from collections import Counter
 from collections.abc import Iterator
 from zipfile import ZIP_DEFLATED, ZIP_STORED
 
-from packaging.utils import InvalidName, canonicalize_name
-from packaging.version import InvalidVersion, Version
+from packaging.utils import canonicalize_name
+from packaging.version import Version
 
 from rocwright.check.context import Context, Problem, Rule
 from rocwright.check.facts import ElfFacts, Facts, Member
@@ -203,7 +203,7 @@ def _dist_info(facts: Facts, _: Context) -> Iterator[Problem]:
     try:
         same = canonicalize_name(name, validate=True) == facts.project
         same = same and Version(version) == Version(facts.version)
-    except (InvalidName, InvalidVersion):
+    except ValueError:  # also for numbers of thousands of digits
         same = False
     if not same:
         yield Problem(

@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
 from rocwright.check.context import Context, Problem, Rule
 from rocwright.check.facts import Facts
@@ -95,7 +95,7 @@ def _same_version(said: str, version: str) -> bool:
     """Whether a module's version is the wheel's; where that has no local part, any will do."""
     try:
         ours, theirs = Version(version), Version(said)
-    except InvalidVersion:
+    except ValueError:  # also for numbers of thousands of digits
         return False
     return ours.public == theirs.public and ours.local in (None, theirs.local)
 

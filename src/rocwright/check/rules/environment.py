@@ -10,9 +10,8 @@ import re
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 
-from packaging.specifiers import InvalidSpecifier, SpecifierSet
-
 from rocwright.check.context import Context, Problem, Rule
+from rocwright.check.environments import read_specifier
 from rocwright.check.facts import Facts
 from rocwright.model.patterns import fits
 from rocwright.wheel.read import place_of
@@ -71,16 +70,23 @@ def _dotted(node: ast.expr) -> str | None:
     return None
 
 
-def _harmless(line: str, place: str, facts: Facts, context: Context) -> bool:
-    """Whether code only runs what the wheel itself brings, or makes a namespace as setuptools did."""
+def _parsed(line: str) -> ast.Module | None:
     try:
-        module = ast.parse(line)
+        return ast.parse(line)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return False
-    if place.endswith(_NAMESPACE) and _makes_namespace(module, context.owned_names.namespace_calls):
-        return True
-    own = _own_modules(facts)
-    return all(_runs_only(statement, own) for statement in module.body)
+        return None
+
+
+def _for_namespace(line: str, place: str, context: Context) -> bool:
+    """Whether code only makes a namespace package, as older setuptools wrote it into published wheels."""
+    module = _parsed(line) if place.endswith(_NAMESPACE) else None
+    return module is not None and _makes_namespace(module, context.owned_names.namespace_calls)
+
+
+def _runs_own(line: str, facts: Facts) -> bool:
+    """Whether code only runs what the wheel itself brings."""
+    module, own = _parsed(line), _own_modules(facts)
+    return module is not None and all(_runs_only(statement, own) for statement in module.body)
 
 
 def _makes_namespace(module: ast.Module, allowed: frozenset[str]) -> bool:
@@ -109,7 +115,8 @@ def _runs_only(statement: ast.stmt, own: frozenset[str]) -> bool:
 
 
 def _known(place: str, line: str, facts: Facts, context: Context) -> bool:
-    return context.owned_names.known_startup(place, facts.project) or _harmless(line, place, facts, context)
+    """Whether code is the package's own, or a known one."""
+    return context.owned_names.known_startup(place, facts.project) or _runs_own(line, facts)
 
 
 def _startup_code(facts: Facts, context: Context) -> Iterator[Problem]:
@@ -118,7 +125,7 @@ def _startup_code(facts: Facts, context: Context) -> Iterator[Problem]:
         if member in told:
             continue
         if _CODE.match(line):
-            if not _known(place, line, facts, context):
+            if not _known(place, line, facts, context) and not _for_namespace(line, place, context):
                 told.add(member)
                 yield Problem("it runs code at every start of Python in the environment", _LEAVE_OUT, member)
         elif line.startswith(("/", "\\")) or re.match("[A-Za-z]:", line) or ".." in re.split(r"[/\\]", line):
@@ -147,9 +154,8 @@ def _startup_hook(facts: Facts, context: Context) -> Iterator[Problem]:
 
 def _serves(facts: Facts, python: str) -> bool:
     """Whether the wheel can be installed with a Python, by Requires-Python and its tags."""
-    try:
-        wanted = SpecifierSet(facts.headers.requires_python or "")
-    except InvalidSpecifier:
+    wanted = read_specifier(facts.headers.requires_python)
+    if wanted is None:
         return True
     if not any(wanted.contains(f"{python}.{patch}", prereleases=True) for patch in (0, _LATE_PATCH)):
         return False
@@ -241,29 +247,32 @@ def _program(name: str, member: str, facts: Facts, context: Context) -> Iterator
         yield Problem(f"{name} replaces {whose}", "give it another name", member)
 
 
-_SECTION, _ENTRY = re.compile(r"\[([^]]*)\]"), re.compile(r"([^=]+?)\s*=")
+_SECTION, _ENTRY = re.compile(r"\[([^]]*)\]"), re.compile(r"(?![#;])([^=]+?)\s*=")
 _SCRIPTS = ("console_scripts", "gui_scripts")
 _BAD_SCRIPT = re.compile(r"[/\\\x00-\x1f]|^\.+$")
 
 
-def _script_names(facts: Facts, context: Context) -> Iterator[Problem]:
+def entry_scripts(facts: Facts) -> Iterator[tuple[str, str]]:
+    """Each script that installers make from entry points: its name as written, and the member."""
     for info in facts.dist_infos:
         member, section = f"{info}/entry_points.txt", ""
         for line in facts.texts.get(member, "").splitlines():
             if (begins := _SECTION.fullmatch(line.strip())) is not None:
                 section = begins[1].strip()
             elif section in _SCRIPTS and (entry := _ENTRY.match(line.strip())) is not None:
-                name = entry[1]
-                if name.startswith(("#", ";")):
-                    continue
-                if _BAD_SCRIPT.search(name):
-                    yield Problem(
-                        f"the script {name!r} would be written outside of the environment's programs",
-                        "give it a name without a path",
-                        member,
-                    )
-                else:
-                    yield from _program(name, member, facts, context)
+                yield entry[1], member
+
+
+def _script_names(facts: Facts, context: Context) -> Iterator[Problem]:
+    for name, member in entry_scripts(facts):
+        if _BAD_SCRIPT.search(name):
+            yield Problem(
+                f"the script {name!r} would be written outside of the environment's programs",
+                "give it a name without a path",
+                member,
+            )
+        else:
+            yield from _program(name, member, facts, context)
 
 
 RULES = (

@@ -8,12 +8,12 @@ from math import prod
 from pathlib import PurePosixPath
 
 from packaging.licenses import InvalidLicenseExpression, canonicalize_license_expression
-from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.tags import Tag, parse_tag
-from packaging.utils import InvalidName, canonicalize_name, is_normalized_name
-from packaging.version import InvalidVersion, Version
+from packaging.utils import canonicalize_name, is_normalized_name
+from packaging.version import Version
 
 from rocwright.check.context import Context, Problem, Rule
+from rocwright.check.environments import read_specifier
 from rocwright.check.facts import Facts, Headers
 from rocwright.check.gather.dist_info import LARGEST_TEXT
 from rocwright.check.rules.archive import unreadable_members
@@ -58,7 +58,7 @@ def _identity(facts: Facts, _: Context) -> Iterator[Problem]:
     try:
         name = canonicalize_name(headers.name or "", validate=True)
         same = name == facts.project and Version(headers.version or "") == Version(facts.version)
-    except (InvalidName, InvalidVersion):
+    except ValueError:  # also for numbers of thousands of digits
         same = False
     if not same:
         yield Problem(
@@ -72,7 +72,7 @@ def _fields(facts: Facts, context: Context) -> Iterator[Problem]:
     if not can_be_judged(facts) or headers == Headers():
         return
     fix = "correct the field where the project declares it, and build again"
-    version = re.fullmatch(r"([0-9]+)\.[0-9]+", headers.metadata_version or "")
+    version = re.fullmatch(r"([0-9]{1,9})\.[0-9]+", headers.metadata_version or "")
     if version is None and not (headers.metadata_version is None and headers.hidden):
         yield Problem(f"Metadata-Version is {headers.metadata_version!r}, not a number like 2.4", fix)
     elif version is not None and int(version.group(1)) > _KNOWN_MAJOR:
@@ -80,9 +80,7 @@ def _fields(facts: Facts, context: Context) -> Iterator[Problem]:
     for extra in headers.extras:
         if not is_normalized_name(canonicalize_name(extra)):
             yield Problem(f"Provides-Extra {extra!r} is not a valid name of an extra", fix)
-    try:
-        SpecifierSet(headers.requires_python or "")
-    except InvalidSpecifier:
+    if read_specifier(headers.requires_python) is None:
         yield Problem(f"Requires-Python {headers.requires_python!r} is not a version specifier", fix)
     if serves_none(facts):
         yield Problem(f"Requires-Python {headers.requires_python!r} excludes every Python in its tags", fix)
@@ -105,7 +103,6 @@ def _fields(facts: Facts, context: Context) -> Iterator[Problem]:
     if headers.not_utf8 is not None:
         what = f"line {headers.not_utf8} of its metadata has bytes that are not UTF-8"
         yield Problem(what, "write the file as UTF-8 where the project declares it, and build again")
-    yield from _misdated(headers, fix)
     for line in headers.unparsed:
         yield Problem(f"the line or field {line!r} cannot be read", fix)
 
@@ -114,19 +111,24 @@ def _fields(facts: Facts, context: Context) -> Iterator[Problem]:
 _LICENCES_SINCE = (2, 4)
 
 
-def _misdated(headers: Headers, fix: str) -> Iterator[Problem]:
-    """What indexes refuse at an upload, and only there."""
+def _upload(facts: Facts, _: Context) -> Iterator[Problem]:
+    """What indexes refuse at an upload, and only there: installers leave it alone."""
+    headers = facts.headers
+    if not can_be_judged(facts):
+        return
     number = re.fullmatch(r"([0-9]{1,3})\.([0-9]{1,3})", headers.metadata_version or "")
     older = number is not None and (int(number[1]), int(number[2])) < _LICENCES_SINCE
     if older and headers.license_expression is not None:
         yield Problem(
-            f"License-Expression came with metadata 2.4, and this is {headers.metadata_version}: "
-            "indexes refuse it",
-            "let a newer build tool write the metadata",
+            f"License-Expression came with metadata 2.4, and this is {headers.metadata_version}",
+            "let a newer build tool write the metadata; PyPI refuses the upload",
         )
     for field in ("metadata-version", "name", "version"):
         if field in headers.dynamic:
-            yield Problem(f"Dynamic names {field.title()}, which may never change", fix)
+            yield Problem(
+                f"Dynamic names {field.title()}, which may never change",
+                "remove the line; PyPI refuses the upload",
+            )
 
 
 def _hidden(facts: Facts, _: Context) -> Iterator[Problem]:
@@ -247,6 +249,13 @@ RULES = (
         by_metadata=True,
     ),
     Rule(
+        "metadata-upload",
+        "An index that checks what is uploaded takes the metadata.",
+        _upload,
+        kinds=_BOTH,
+        by_metadata=True,
+    ),
+    Rule(
         "metadata-hidden",
         "No field of the metadata stands behind an empty or malformed line, where nobody reads it.",
         _hidden,
@@ -345,9 +354,8 @@ def _is_at_home(match: re.Match[str], system: str | None, machines: set[str]) ->
 
 def serves_none(facts: Facts) -> bool:
     """Whether Requires-Python excludes every Python that the tags name."""
-    try:
-        wanted = SpecifierSet(facts.headers.requires_python or "")
-    except InvalidSpecifier:
+    wanted = read_specifier(facts.headers.requires_python)
+    if wanted is None:
         return False
     parts = [tag.split("-") for tag in facts.tags]
     named = [_INTERPRETER.fullmatch(python) for python, *_ in parts]

@@ -12,9 +12,12 @@ from packaging.version import Version
 from rocwright.check.context import Context, Problem, SetRule, parsed_requirements, required_name
 from rocwright.check.environments import PythonPlatform, may_meet
 from rocwright.check.facts import Facts
+from rocwright.check.rules.environment import entry_scripts
 from rocwright.wheel.read import place_of
 
 _ONE_STATE = "build the set from one state, so that its packages fit each other"
+# Where programs are put, as `place_of` spells it.
+_PROGRAMS = "<scripts>/"
 # These are about no single file.
 SET = "set"
 
@@ -44,22 +47,27 @@ def _one_version(context: Context) -> Iterator[tuple[str, Problem]]:
 
 def _ownership(context: Context) -> Iterator[tuple[str, Problem]]:
     """Two packages that own one path: uninstalling one breaks the other."""
-    paths = {
-        facts.name: {place_of(member.name): member.name for member in facts.members}
-        for facts in context.files
+    wheels = [facts for facts in context.files if facts.kind == "wheel"]
+    paths = {facts.name: {place_of(member.name): member.name for member in facts.members} for facts in wheels}
+    scripts = {
+        facts.name: {f"{_PROGRAMS}{name}": member for name, member in entry_scripts(facts)}
+        for facts in wheels
     }
-    for first, second in combinations([facts for facts in context.files if facts.kind == "wheel"], 2):
-        shared = paths[first.name].keys() & paths[second.name].keys()
+    for first, second in combinations(wheels, 2):
+        programs = scripts[second.name]
+        held = paths[first.name].keys() | scripts[first.name].keys()
+        shared = held & (paths[second.name].keys() | programs.keys())
         # Wheels of one project, or for several Pythons, are never installed together.
         if not shared or not may_meet(first, second, context.environments):
             continue
         for place in sorted(shared):
+            what = f"the program {place.removeprefix(_PROGRAMS)}" if place in programs else "it"
             yield (
                 second.name,
                 Problem(
-                    f"it also belongs to {first.name}; uninstalling one deletes the other's file",
+                    f"{what} also belongs to {first.name}; uninstalling one deletes the other's file",
                     "give each path to one package",
-                    paths[second.name][place],
+                    programs.get(place) or paths[second.name][place],
                 ),
             )
 
