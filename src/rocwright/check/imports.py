@@ -18,7 +18,7 @@ import msgspec
 
 from rocwright.check.context import parsed_requirements, required_name
 from rocwright.check.facts import Facts, ImportTry
-from rocwright.check.installers import Surroundings
+from rocwright.check.installers import Surroundings, require_room
 from rocwright.errors import CommandFailed
 from rocwright.system import process, venv
 from rocwright.system.files import remove_tree
@@ -181,6 +181,9 @@ def _run(
         answer = read_answer(result)
         return CommandFailed(offer.module, 0) if answer is None else answer
     except CommandFailed as failed:
+        if failed.status == 1:
+            # The probe itself could not write.
+            require_room(failed, around.home)
         where = _beginning(crash, _MOST_LETTERS).decode(errors="replace")
         return CommandFailed(failed.command, failed.status, tail=f"{where}\n{failed.tail}")
     finally:

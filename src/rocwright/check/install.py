@@ -34,7 +34,7 @@ from rocwright.check.environments import PythonPlatform
 from rocwright.check.facts import Facts, ImportTry, Installation
 from rocwright.check.imports import try_imports
 from rocwright.check.install_plan import InstallPlan, StandIn, plan_install
-from rocwright.check.installers import INSTALLERS, Surroundings, Tool, missing_tool, tool
+from rocwright.check.installers import INSTALLERS, Surroundings, Tool, missing_tool, require_room, tool
 from rocwright.errors import CommandFailed, InvalidInput, MissingTool
 from rocwright.system import process, venv
 from rocwright.system.files import remove_tree, require_space
@@ -94,6 +94,7 @@ def install(
         if not problems:
             imports = tuple(try_imports(plan.facts, environment, around, log))
     except CommandFailed as error:
+        require_room(error, work)
         problems = (_plain(error.tail, index.url, work),)
     finally:
         remove_tree(root)
@@ -275,7 +276,8 @@ def _one(
 def _both(plan: InstallPlan, serve: Serve, work: Path, python: Path, log: Path | None) -> list[Installation]:
     """pip and uv side by side, each with an index of its own, so that their requests are told apart."""
     packed = sum(path.stat().st_size for path in plan.files)
-    require_space(work, 2 * (plan.size + packed), purpose="trying the installation with pip and uv")
+    # Each has an index and what is installed; pip keeps a copy of the files until it is done.
+    require_space(work, 2 * plan.size + 3 * packed, purpose="trying the installation with pip and uv")
     folder = work / f"index-{plan.environment.abi}"
     stand_ins = [write_stand_in(folder / "stand-ins", one) for one in plan.stand_ins]
     files = [*plan.files, *stand_ins]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from packaging.version import InvalidVersion, Version
 
-from rocwright.errors import CommandFailed, MissingTool
+from rocwright.errors import CommandFailed, MissingTool, NoSpace
 from rocwright.system import process, venv
 
 INSTALLERS = ("pip", "uv")
@@ -82,11 +82,18 @@ def tool(installer: str, around: Surroundings, python: Path, log: Path | None = 
         return why
     try:
         own = venv.create(around.home / "pip", python=python, log=log, pip=True)
-    except CommandFailed:
+    except CommandFailed as error:
+        require_room(error, around.home)
         return f"{why}, and this Python brings none"
     argv = [str(own.python), "-m", "pip"]
     version = _version(argv, around)
     return Tool(tuple(argv), version) if version is not None and _is_enough(version) else why
+
+
+def require_room(error: CommandFailed, where: Path) -> None:
+    """Raise `NoSpace` where a command failed because the disk is full: that is no fault of the set."""
+    if venv.is_out_of_space(error.tail):
+        raise NoSpace("no space left while trying the installation", where=where)
 
 
 def _version(argv: list[str], around: Surroundings) -> str | None:
