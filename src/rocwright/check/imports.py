@@ -42,6 +42,9 @@ _OWN_NAME = re.compile(
     r"|(?:cannot access submodule '[^']+' of )?(?:partially initialized )?module )'(?P<of>[\w.]+)'"
 )
 _FRAME = re.compile(r'^\s*File "([^"]+)", line \d+', re.MULTILINE)
+# As `object.__repr__` writes it, and C's `%p`; constants that a message names are shorter.
+_ADDRESS = re.compile(r"(?<=\bat )0x[0-9a-f]+|\b0x[0-9a-f]{9,16}\b", re.IGNORECASE)
+_TEMPORARY = re.compile(r"(?<=/tmp)[a-z0-9_]{8}\b")
 # A signal by which the machine, not the code, ends a process: too little memory, an older processor.
 _OF_THE_MACHINE = ("SIGKILL", "SIGTERM", "SIGILL", "SIGXCPU")
 
@@ -243,7 +246,7 @@ def judged(
     place = _own(first.frames[::-1], held, sites)
     named = _by_its_code(first, held) if alone and place else None
     if named is not None:
-        return ImportTry(offer.module, held.owners[place], named[1], place, named[0])
+        return ImportTry(offer.module, held.owners[place], _plain(named[1], sites), place, named[0])
     said = ": ".join(filter(None, (*first.kinds[:1], first.message)))
     left = _plain(said, sites) or "it ended with an exception that says nothing"
     if not alone:
@@ -329,9 +332,11 @@ def _own(paths: Sequence[str], held: Holdings, sites: Sequence[Path]) -> str:
 
 
 def _plain(text: str, sites: Sequence[Path]) -> str:
-    """The first line, without where this environment lay."""
+    """The first line, the same in every run: without places of this environment, of memory, and of chance."""
     line = next(iter(text.strip().splitlines()), "")
-    for site in sites:
-        for root in (site.resolve(), site):
+    # Beside an environment is the home of its installer.
+    above = [site.parents[3] for site in sites if len(site.parents) > 4]
+    for place in (*sites, *above):
+        for root in (place.resolve(), place):
             line = line.replace(f"{root}/", "")
-    return line[:300]
+    return _TEMPORARY.sub("…", _ADDRESS.sub("0x…", line))[:300]

@@ -20,7 +20,7 @@ from rocwright.check.imports import Holdings, Raised, crashed, holdings, judged,
 from rocwright.check.installers import Surroundings
 from rocwright.system import process
 
-SITES = (Path("/env/lib/python3.12/site-packages"),)
+SITES = (Path("/work/pip-cp312/env/lib/python3.12/site-packages"),)
 FILES: tuple[Facts, ...] = tuple(
     wheel(project, members=tuple(map(Member, members)))
     for project, members in {
@@ -160,6 +160,25 @@ def test_with_stand_ins_neither_code_nor_a_symbol_is_a_fault() -> None:
         assert fault(judge(one, stand_ins=["typing_extensions"]))
     syntax = raised("SyntaxError", "invalid syntax", source=at("thing/sub.py"), line=1)
     assert fault(judge(syntax, stand_ins=["numpy"]))[1] == "thing/sub.py"
+
+
+@pytest.mark.parametrize(
+    ("message", "told"),
+    [
+        ("<thing.C object at 0x7f01a2b3c4d0> is none", "<thing.C object at 0x…> is none"),
+        ("<function f at 0x5581> and at 0x5581ab", "<function f at 0x…> and at 0x…"),
+        ("hipModule 0x55d1c0ffee00 is lost", "hipModule 0x… is lost"),
+        ("magic 0xdeadbeef, code 0x80 at offset 0", "magic 0xdeadbeef, code 0x80 at offset 0"),
+        (f"no file {SITES[0]}/thing/x.json", "no file thing/x.json"),
+        (f"no file {SITES[0].parents[3]}/home/.cache/tmpab_12xyz/y", "no file home/.cache/tmp…/y"),
+        ("no folder /tmp/templates, tmp/tmpfs", "no folder /tmp/templates, tmp/tmpfs"),
+    ],
+)
+def test_findings_are_the_same_in_every_run(message: str, told: str) -> None:
+    assert left(judge(raised("RuntimeError", message))) == f"RuntimeError: {told}"
+    wrong = f"name 'x' is not defined: {message}"
+    one = judge(raised("NameError", wrong, "user/__init__.py", name="x"))
+    assert fault(one)[3] == f"it stops with NameError: name 'x' is not defined: {told}"
 
 
 # -- interpreters that told nothing
