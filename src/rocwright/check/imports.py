@@ -18,15 +18,18 @@ import msgspec
 
 from rocwright.check.context import parsed_requirements, required_name
 from rocwright.check.facts import Facts, ImportTry
-from rocwright.check.installers import Surroundings
+from rocwright.check.installers import Surroundings, require_room
 from rocwright.errors import CommandFailed
 from rocwright.system import process, venv
+from rocwright.system.files import remove_tree
 from rocwright.system.venv import Environment
 from rocwright.wheel.read import place_of
 
 _PROBE = Path(__file__).with_name("inside.py")
 _ONE_S, _ALL_S = 180.0, 900.0
 _MOST_STAND_INS, _MOST_LETTERS = 24, 20_000
+# The probe writes less, even of the longest chain of exceptions.
+_MOST_BYTES = 8 << 20
 # Extension modules say so in their suffix; a plain `.so` may be any library.
 _MODULE = re.compile(r"(?P<name>[A-Za-z_]\w*)(/__init__)?(\.py|\.abi3t?\.so|\.cpython-[\w-]+\.so)")
 _SYMBOL = re.compile(r"(?P<path>/\S+): undefined symbol: (?P<about>[^\s,]+)")
@@ -35,9 +38,13 @@ _NO_LIBRARY = re.compile(r"(?P<about>\S+): cannot open shared object file")
 _BROKEN = re.compile(r"(?P<path>/\S+): (?P<about>invalid ELF header|wrong ELF class|file too short|ELF .*)")
 _OLDER = re.compile(r"version `(?P<about>[^']+)' not found")
 _OWN_NAME = re.compile(
-    r"(?:cannot import name '(?P<name>[^']+)' from|module) (?:partially .*? )?'(?P<of>[\w.]+)'"
+    r"(?:cannot import name '[^']+' from (?:partially initialized module )?"
+    r"|(?:cannot access submodule '[^']+' of )?(?:partially initialized )?module )'(?P<of>[\w.]+)'"
 )
 _FRAME = re.compile(r'^\s*File "([^"]+)", line \d+', re.MULTILINE)
+# As `object.__repr__` writes it, and C's `%p`; constants that a message names are shorter.
+_ADDRESS = re.compile(r"(?<=\bat )0x[0-9a-f]+|\b0x[0-9a-f]{9,16}\b", re.IGNORECASE)
+_TEMPORARY = re.compile(r"(?<=/tmp)[a-z0-9_]{8}\b")
 # A signal by which the machine, not the code, ends a process: too little memory, an older processor.
 _OF_THE_MACHINE = ("SIGKILL", "SIGTERM", "SIGILL", "SIGXCPU")
 
@@ -161,7 +168,7 @@ def _run(
     stand_ins: Sequence[str],
     log: Path | None,
 ) -> tuple[Raised, ...] | CommandFailed:
-    result = around.home / f"import-{offer.module}.json"
+    result = around.home / "import.json"
     crash = Path(f"{result}.crash")
     modules = ",".join((*offer.before, offer.module))
     argv = [str(environment.python), "-I", "-B", str(_PROBE), modules, str(result)]
@@ -174,15 +181,37 @@ def _run(
             log=log,
             limit_s=_ONE_S,
         )
-        return msgspec.json.decode(result.read_bytes(), type=tuple[Raised, ...])
+        answer = read_answer(result)
+        return CommandFailed(offer.module, 0) if answer is None else answer
     except CommandFailed as failed:
-        where = crash.read_text(encoding="utf-8", errors="replace") if crash.exists() else ""
-        return CommandFailed(failed.command, failed.status, tail=f"{where[:_MOST_LETTERS]}\n{failed.tail}")
-    except (OSError, msgspec.MsgspecError):
-        return CommandFailed(offer.module, 0)
+        if failed.status == 1:
+            # The probe itself could not write.
+            require_room(failed, around.home)
+        where = _beginning(crash, _MOST_LETTERS).decode(errors="replace")
+        return CommandFailed(failed.command, failed.status, tail=f"{where}\n{failed.tail}")
     finally:
-        result.unlink(missing_ok=True)
-        crash.unlink(missing_ok=True)
+        # A module may have put anything there.
+        remove_tree(result)
+        remove_tree(crash)
+
+
+def read_answer(path: Path) -> tuple[Raised, ...] | None:
+    """What the probe wrote of an import; None where there is nothing, or nothing of its own."""
+    try:
+        return msgspec.json.decode(_beginning(path, _MOST_BYTES), type=tuple[Raised, ...])
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
+
+
+def _beginning(path: Path, most: int) -> bytes:
+    """The first bytes of a file; none of what is no file, or cannot be read."""
+    try:
+        if not path.is_file():
+            return b""
+        with path.open("rb") as stream:
+            return stream.read(most)
+    except OSError:
+        return b""
 
 
 def _from_elsewhere(raised: Sequence[Raised], held: Holdings) -> str | None:
@@ -217,8 +246,9 @@ def judged(
     place = _own(first.frames[::-1], held, sites)
     named = _by_its_code(first, held) if alone and place else None
     if named is not None:
-        return ImportTry(offer.module, held.owners[place], named[1], place, named[0])
-    left = _plain(f"{first.kinds[0]}: {first.message}", sites)
+        return ImportTry(offer.module, held.owners[place], _plain(named[1], sites), place, named[0])
+    said = ": ".join(filter(None, (*first.kinds[:1], first.message)))
+    left = _plain(said, sites) or "it ended with an exception that says nothing"
     if not alone:
         left = f"it needs {', '.join(sorted(stand_ins))} from elsewhere; with stand-ins, {left}"
     return ImportTry(offer.module, offer.file, left=left)
@@ -273,7 +303,8 @@ def crashed(
     stand_ins: Collection[str],
 ) -> ImportTry:
     """What the end of an interpreter that told nothing comes to; `tail` is what it printed last."""
-    if "ended by force" in tail:
+    # The door to processes says so last, whatever the module printed before.
+    if tail.rpartition("\n")[2].startswith("ended by force"):
         return ImportTry(offer.module, offer.file, left=f"it was not done after {_ONE_S:g} seconds")
     if status >= 0:
         return ImportTry(offer.module, offer.file, left=f"it ends the interpreter with exit code {status}")
@@ -301,9 +332,11 @@ def _own(paths: Sequence[str], held: Holdings, sites: Sequence[Path]) -> str:
 
 
 def _plain(text: str, sites: Sequence[Path]) -> str:
-    """The first line, without where this environment lay."""
+    """The first line, the same in every run: without places of this environment, of memory, and of chance."""
     line = next(iter(text.strip().splitlines()), "")
-    for site in sites:
-        for root in (site.resolve(), site):
+    # Beside an environment is the home of its installer.
+    above = [site.parents[3] for site in sites if len(site.parents) > 4]
+    for place in (*sites, *above):
+        for root in (place.resolve(), place):
             line = line.replace(f"{root}/", "")
-    return line[:300]
+    return _TEMPORARY.sub("…", _ADDRESS.sub("0x…", line))[:300]

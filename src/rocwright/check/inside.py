@@ -21,7 +21,7 @@ import types
 import typing
 from collections.abc import Iterator, MutableSequence, Sequence
 
-_MOST = 16
+_MOST, _MOST_LETTERS = 16, 4000
 
 
 class _Kind(type):
@@ -127,17 +127,35 @@ def _chain(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def _told(error: BaseException) -> dict[str, object]:
-    frames = [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
+    frames = [_text(frame.f_code.co_filename) for frame, _ in traceback.walk_tb(error.__traceback__)]
+    line = _part(error, "lineno")
     return {
-        "kinds": [kind.__name__ for kind in type(error).__mro__],
-        "message": str(error)[:2000],
-        "name": str(getattr(error, "name", None) or ""),
-        "path": str(getattr(error, "path", None) or ""),
-        "source": str(getattr(error, "filename", None) or ""),
-        "line": getattr(error, "lineno", None) or 0,
+        "kinds": [_text(kind.__name__) for kind in type(error).__mro__],
+        "message": _text(error),
+        "name": _text(_part(error, "name") or ""),
+        "path": _text(_part(error, "path") or ""),
+        "source": _text(_part(error, "filename") or ""),
+        "line": line if isinstance(line, int) and 0 < line < 1 << 31 else 0,
         "frames": frames[-_MOST:],
-        "shared": isinstance(error, ImportError) and _is_shared(str(error.name).partition(".")[0]),
+        "shared": isinstance(error, ImportError)
+        and _is_shared(_text(_part(error, "name")).partition(".")[0]),
     }
+
+
+def _part(error: BaseException, name: str) -> object:
+    """An attribute of an exception, whose class may be anybody's."""
+    try:
+        return getattr(error, name, None)
+    except Exception:
+        return None
+
+
+def _text(value: object) -> str:
+    """What can be written as JSON of a value; an exception may fail to say what it is about."""
+    try:
+        return str(value)[:_MOST_LETTERS].encode("utf-8", "backslashreplace").decode()
+    except Exception:
+        return ""
 
 
 def _is_shared(package: str) -> bool:
@@ -153,6 +171,8 @@ def _is_shared(package: str) -> bool:
 
 def main(modules: str, result: str, stand_ins: Sequence[str]) -> None:
     """Import the last of `modules`, with those before it, and write `result`."""
+    # What a module prints, however much it is, tells nothing; its last words go to the other stream.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     crash = open(result + ".crash", "w")  # noqa: PTH123, SIM115 open for as long as there is somebody to crash
     faulthandler.enable(crash)
     sys.addaudithook(_unconnected)

@@ -6,7 +6,6 @@ imported.
 
 from __future__ import annotations
 
-import csv
 import json
 import re
 import shutil
@@ -17,6 +16,7 @@ import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Protocol
 
@@ -34,7 +34,16 @@ from rocwright.check.environments import PythonPlatform
 from rocwright.check.facts import Facts, ImportTry, Installation
 from rocwright.check.imports import try_imports
 from rocwright.check.install_plan import InstallPlan, StandIn, plan_install
-from rocwright.check.installers import INSTALLERS, Surroundings, Tool, missing_tool, tool
+from rocwright.check.installers import (
+    INSTALLERS,
+    Surroundings,
+    Tool,
+    laid_out,
+    missing_tool,
+    recorded,
+    require_room,
+    tool,
+)
 from rocwright.errors import CommandFailed, InvalidInput, MissingTool
 from rocwright.system import process, venv
 from rocwright.system.files import remove_tree, require_space
@@ -69,34 +78,35 @@ class Index(Protocol):
         """Names of files whose content or metadata was asked for."""
 
 
-def install(
-    plan: InstallPlan, installer: str, index: Index, work: Path, *, python: Path, log: Path | None = None
-) -> Installation:
-    """Install everything of the plan at once into a fresh environment below `work`, which is removed again.
+@dataclass(frozen=True)
+class _Place:
+    """Where an installer is tried: an environment, its surroundings, a file that takes what it prints."""
 
-    Whatever the installer refuses becomes a problem of the result, in its own words. Where it
-    refuses nothing, what the set offers at top level is imported.
+    environment: Environment
+    around: Surroundings
+    log: Path | None
+
+
+def _install(plan: InstallPlan, installer: str, index: Index, place: _Place, python: Path) -> Installation:
+    """Install everything of the plan at once into a fresh environment.
+
+    Whatever the installer refuses becomes a problem of the result, in its own words.
     """
-    root = work / f"{installer}-{plan.environment.abi}"
-    around = Surroundings(root / "home")
-    where = str(plan.environment)
+    around, where = place.around, str(plan.environment)
+    work = around.home.parent.parent
     problems: tuple[str, ...]
-    imports: tuple[ImportTry, ...] = ()
     version = ""
     try:
-        chosen = tool(installer, around, python, log)
+        chosen = tool(installer, around, python, place.log)
         if isinstance(chosen, str):
             return Installation(installer, where, not_tried=chosen, next_step=missing_tool(installer) or "")
         version = chosen.version
-        environment = venv.create(root / "env", python=python, log=log)
-        _run(plan, installer, chosen, index, around, environment, log)
+        environment = venv.create(place.environment.root, python=python, log=place.log)
+        _run(plan, installer, chosen, index, around, environment, place.log)
         problems = tuple(_wrong(environment, plan))
-        if not problems:
-            imports = tuple(try_imports(plan.facts, environment, around, log))
     except CommandFailed as error:
+        require_room(error, work)
         problems = (_plain(error.tail, index.url, work),)
-    finally:
-        remove_tree(root)
     return Installation(
         installer=installer,
         where=where,
@@ -105,7 +115,6 @@ def install(
         stand_ins=tuple(map(str, plan.stand_ins)),
         version=version,
         projects=tuple(sorted(plan.expected)),
-        imports=imports,
     )
 
 
@@ -174,13 +183,10 @@ def _wrong(environment: Environment, plan: InstallPlan) -> Iterator[str]:
 def _owned_twice(environment: Environment) -> Iterator[str]:
     """Paths in two packages' RECORD, as installed."""
     owners: dict[str, str] = {}
-    sites = venv.package_directories(environment.root)
-    for record in sorted(record for site in sites for record in site.glob("*.dist-info/RECORD")):
-        with record.open(newline="", encoding="utf-8") as stream:
-            for row in csv.reader(stream):
-                first = owners.setdefault(row[0], record.parent.name) if row else record.parent.name
-                if first != record.parent.name:
-                    yield f"{row[0]} belongs to both {first} and {record.parent.name}"
+    for info, row in recorded(environment):
+        first = owners.setdefault(row[0], info.name)
+        if first != info.name:
+            yield f"{row[0]} belongs to both {first} and {info.name}"
 
 
 def _by_project(names: Iterable[str]) -> dict[str, tuple[str, ...]]:
@@ -275,22 +281,50 @@ def _one(
 def _both(plan: InstallPlan, serve: Serve, work: Path, python: Path, log: Path | None) -> list[Installation]:
     """pip and uv side by side, each with an index of its own, so that their requests are told apart."""
     packed = sum(path.stat().st_size for path in plan.files)
-    require_space(work, 2 * (plan.size + packed), purpose="trying the installation with pip and uv")
+    # Each has an index and what is installed; pip keeps a copy of the files until it is done.
+    require_space(work, 2 * plan.size + 3 * packed, purpose="trying the installation with pip and uv")
     folder = work / f"index-{plan.environment.abi}"
     stand_ins = [write_stand_in(folder / "stand-ins", one) for one in plan.stand_ins]
     files = [*plan.files, *stand_ins]
 
-    def try_it(installer: str) -> Installation:
+    places = {}
+    for installer in INSTALLERS:
+        root = work / f"{installer}-{plan.environment.abi}"
         own = None if log is None else log.with_name(f"{log.stem}-{installer}{log.suffix}")
+        places[installer] = _Place(Environment(root / "env"), Surroundings(root / "home"), own)
+
+    def try_it(installer: str) -> Installation:
         with serve(files, folder / installer) as index:
-            return install(plan, installer, index, work, python=python, log=own)
+            return _install(plan, installer, index, places[installer], python)
 
     ready_for_threads()
     try:
         with ThreadPoolExecutor(max_workers=len(INSTALLERS)) as pool:
-            return list(pool.map(try_it, INSTALLERS))
+            tried = list(pool.map(try_it, INSTALLERS))
+            return _import(plan, tried, places, pool)
     finally:
         remove_tree(folder)
+        for place in places.values():
+            remove_tree(place.around.home.parent)
+
+
+def _import(
+    plan: InstallPlan, tried: Sequence[Installation], places: Mapping[str, _Place], pool: ThreadPoolExecutor
+) -> list[Installation]:
+    """What was installed, with what came of importing it: once, where all put the same files there."""
+
+    def imports(one: Installation) -> tuple[ImportTry, ...]:
+        place = places[one.installer]
+        return tuple(try_imports(plan.facts, place.environment, place.around, place.log))
+
+    there = [one for one in tried if one.not_tried is None and not one.problems]
+    laid = [laid_out(places[one.installer].environment) for one in there]
+    if all(each == laid[0] for each in laid):
+        came = [imports(one) for one in there[:1]] * len(there)
+    else:
+        came = list(pool.map(imports, there))
+    by_installer = {one.installer: imported for one, imported in zip(there, came, strict=True)}
+    return [replace(one, imports=by_installer.get(one.installer, ())) for one in tried]
 
 
 # -- find the interpreters that a set's wheels are for, and what can be installed on this machine

@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+import csv
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from packaging.version import InvalidVersion, Version
 
-from rocwright.errors import CommandFailed, MissingTool
+from rocwright.errors import CommandFailed, MissingTool, NoSpace
 from rocwright.system import process, venv
+from rocwright.system.files import sha256_file
+from rocwright.system.venv import Environment
 
 INSTALLERS = ("pip", "uv")
 # The first pip that installs into another environment (--python).
 _FIRST_PIP = Version("22.3")
 _SAID = re.compile(r"(?:pip|uv) (\S+)")
 _ANSWERS_S = 60.0
+# What is not the wheels': at the top of an environment, and what installers note in a dist-info directory.
+_OF_ALL = frozenset({"pyvenv.cfg", ".gitignore", ".lock"})
+_NOTES = frozenset({"INSTALLER", "RECORD", "REQUESTED", "direct_url.json", "uv_build.json", "uv_cache.json"})
 # Settings of interpreters and installers, proxies, and where programs look for files of the user.
 _USERS = re.compile(
     r"PYTHON\w*|PIP_\w+|UV_\w+|_PIP_\w+|(HTTP|HTTPS|ALL|NO|FTP)_PROXY|XDG_\w+|VIRTUAL_ENV\w*|CONDA_\w+"
@@ -82,11 +89,18 @@ def tool(installer: str, around: Surroundings, python: Path, log: Path | None = 
         return why
     try:
         own = venv.create(around.home / "pip", python=python, log=log, pip=True)
-    except CommandFailed:
+    except CommandFailed as error:
+        require_room(error, around.home)
         return f"{why}, and this Python brings none"
     argv = [str(own.python), "-m", "pip"]
     version = _version(argv, around)
     return Tool(tuple(argv), version) if version is not None and _is_enough(version) else why
+
+
+def require_room(error: CommandFailed, where: Path) -> None:
+    """Raise `NoSpace` where a command failed because the disk is full: that is no fault of the set."""
+    if venv.is_out_of_space(error.tail):
+        raise NoSpace("no space left while trying the installation", where=where)
 
 
 def _version(argv: list[str], around: Surroundings) -> str | None:
@@ -110,3 +124,36 @@ def _is_enough(version: str) -> bool:
         return Version(version) >= _FIRST_PIP
     except InvalidVersion:
         return False
+
+
+# -- what an installer left in an environment
+
+
+def recorded(environment: Environment) -> Iterator[tuple[Path, list[str]]]:
+    """Each row of each RECORD, as installed, and the dist-info directory that it is in."""
+    sites = venv.package_directories(environment.root)
+    for record in sorted(record for site in sites for record in site.glob("*.dist-info/RECORD")):
+        with record.open(newline="", encoding="utf-8", errors="replace") as stream, suppress(csv.Error):
+            yield from ((record.parent, row) for row in csv.reader(stream) if row)
+
+
+def laid_out(environment: Environment) -> dict[str, tuple[int, str]]:
+    """Size and digest of each file below an environment but its commands, by the path in it.
+
+    The digests are those of RECORD, which are the wheel's: no installer has changed these files.
+    """
+    root = environment.root
+    told = {
+        os.path.normpath(info.parent / row[0]): row[1]
+        for info, row in recorded(environment)
+        if len(row) > 1 and row[1]
+    }
+    found = {}
+    for folder, inside, names in os.walk(root):
+        if folder == str(root):
+            inside[:] = [name for name in inside if name != environment.bin.name]
+        notes = _OF_ALL if folder == str(root) else _NOTES if folder.endswith(".dist-info") else ()
+        for path in (Path(folder, name) for name in names if name not in notes):
+            digest = told.get(str(path)) or sha256_file(path)
+            found[path.relative_to(root).as_posix()] = (path.stat().st_size, digest)
+    return found

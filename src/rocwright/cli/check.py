@@ -101,7 +101,9 @@ def check(
         jobs=jobs or available_cores(),
         adopted=adopted,
     )
-    report = check_set(asked, install=install or None, note=console.say if install else lambda _: None)
+    # What is stated of a set says, too, that it was not installed.
+    wanted = install if install or statements is not None else None
+    report = check_set(asked, install=wanted, note=console.say if install else lambda _: None)
     seconds = time.monotonic() - began
     left = len(report.weighed(waivers, today).refused)
     more = {"left": left, "waivers": waivers, "seconds": round(seconds, 2)}

@@ -25,7 +25,7 @@ from rocwright.check.install import Serve, prove
 from rocwright.check.report import Report
 from rocwright.check.rules import RULES, SET_RULES
 from rocwright.check.run import CheckRequest, gather_paths, judge
-from rocwright.errors import RocwrightError
+from rocwright.errors import NoSpace, RocwrightError
 from rocwright.store.adopt.fetch import Told
 from rocwright.store.adopt.grouping import Needs
 from rocwright.store.adopt.metadata import stub_name, write_stub
@@ -35,6 +35,7 @@ from rocwright.store.index.pages import view_pages
 from rocwright.store.objects.local import LocalStore
 from rocwright.store.objects.serve import serving
 from rocwright.store.pool import describe_files, put_distribution
+from rocwright.system.files import disk_error
 
 _METADATA = ".metadata"
 
@@ -51,7 +52,7 @@ def check_set(
 
     With False, the report says that this was left out; with None, nobody asks for it.
     The installation needs room for the set, unpacked, twice, below `work_dir` (by default the directory for
-    temporary files); nothing stays there. Raises `NoSpace` when there is less.
+    temporary files); nothing stays there. Raises `NoSpace` when there is less, or the disk is full.
     """
     note("reading the files")
     gathered = gather_paths(asked)
@@ -62,8 +63,24 @@ def check_set(
     gathered = replace(gathered, files=compiled_elsewhere(gathered.files, note))
     if work_dir is not None:
         work_dir.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="rocwright-install-", dir=work_dir) as work:
+    with _room(work_dir), tempfile.TemporaryDirectory(prefix="rocwright-install-", dir=work_dir) as work:
         return gathered.judged(prove(gathered.context, serve_files, Path(work), note=note, log=log))
+
+
+@contextmanager
+def _room(work_dir: Path | None) -> Iterator[None]:
+    """Whoever has not named a directory for a proof is told how to, and how to do without."""
+    step = (
+        "free some space, name a directory on another disk with TMPDIR, or leave the proof out: --no-install"
+    )
+    try:
+        yield
+    except NoSpace as full:
+        raise NoSpace(full.what, where=full.where, next_step=full.next_step if work_dir else step) from full
+    except OSError as error:
+        if not isinstance(told := disk_error(error, Path(error.filename or work_dir or "")), NoSpace):
+            raise
+        raise NoSpace(told.what, where=told.where, next_step=None if work_dir else step) from error
 
 
 def _left_out(context: Context) -> Installation:

@@ -317,6 +317,11 @@ _NEVER = re.compile(
     r"|Name or service not known|name resolution|getaddrinfo|No address associated|dns error",
     re.IGNORECASE,
 )
+# As the C library says it, Rust adds its number, and Windows words it otherwise.
+_FULL = re.compile(
+    r"No space left on device|Disk quota exceeded|\(os error (?:28|112|122)\)|not enough space on the disk",
+    re.IGNORECASE,
+)
 _TAKEN_OUT = re.compile(r"No such file or directory: '[^'\n]*/wheels/[^'\n]*\.whl'")
 _AGAIN = 3
 _T = TypeVar("_T")
@@ -327,6 +332,11 @@ def not_yet(tail: str) -> str | None:
     if _NEVER.search(tail):
         return None
     return next((reason for pattern, reason in _NOT_YET if pattern.search(tail)), None)
+
+
+def is_out_of_space(tail: str) -> bool:
+    """Whether a command failed for want of room on the disk, by its last lines."""
+    return _FULL.search(tail) is not None
 
 
 def despite_others(act: Callable[[], _T], note: Callable[[str], None]) -> _T:

@@ -315,6 +315,8 @@ def test_findings_and_waivers_become_statements_about_the_set(check: Run) -> Non
     predicate = said["waiver"]["predicate"]
     assert predicate["rule"] == "torch-hip" and predicate["expires"] == "2999-12-31"
     assert said["findings"]["predicate"]["passed"] is False
+    # Nobody asked for it to be installed, and whoever reads the record has to know.
+    assert {"torch-hip", "set-unproved"} <= {one["rule"] for one in said["findings"]["predicate"]["findings"]}
     # The same again writes the same.
     check("dist", "--allow", "torch-hip", *IN_FORCE, "--statements", "said")
     assert statements(Path("said")) == said

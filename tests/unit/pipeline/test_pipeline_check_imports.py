@@ -14,7 +14,7 @@ from rocwright.check.report import Report
 from rocwright.check.run import CheckRequest
 from rocwright.pipeline.check_set import check_set
 from rocwright.system import process
-from wheels import ANY, write_wheel
+from wheels import ANY, write_sdist, write_wheel
 
 pytestmark = pytest.mark.slow
 
@@ -194,3 +194,42 @@ def test_an_extension_without_a_package_is_imported_beside_what_its_wheel_requir
     report = check_set(CheckRequest((folder,), closed=True, contract=CONTRACT), install=True)
     assert report.findings == ()
     assert report.proved[0].imported == ("alone", "base")
+
+
+BACKEND = """\
+import os, zipfile
+
+def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
+    info = "fickle-7.dist-info/"
+    files = {
+        "fickle.py": f"# {os.urandom(8).hex()}\\n",
+        info + "METADATA": "Metadata-Version: 2.1\\nName: fickle\\nVersion: 7\\n",
+        info + "WHEEL": "Wheel-Version: 1.0\\nGenerator: x\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n",
+    }
+    files[info + "RECORD"] = "".join(f"{name},,\\n" for name in files)
+    with zipfile.ZipFile(os.path.join(wheel_directory, "fickle-7-py3-none-any.whl"), "w") as wheel:
+        for name, text in files.items():
+            wheel.writestr(name, text)
+    return "fickle-7-py3-none-any.whl"
+"""
+
+
+@pytest.mark.parametrize(("fickle", "times"), [(False, 1), (True, 2)])
+def test_what_both_installers_put_there_alike_is_imported_once(
+    tmp_path: Path, fickle: bool, times: int
+) -> None:
+    counter, folder = tmp_path / "count", tmp_path / "dist"
+    counted = f"open({str(counter)!r}, 'a').write('x')\n"
+    write_wheel(folder, "thing", "1", {"thing.py": counted}, tag=ANY)
+    if fickle:
+        # What is built where it is installed may differ.
+        backend = '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n'
+        source = {"pyproject.toml": backend, "backend.py": BACKEND}
+        write_sdist(folder, "fickle", "7", source)
+    report = check_set(CheckRequest((folder,), closed=True, contract=CONTRACT), install=True)
+    assert report.findings == ()
+    assert counter.read_text() == "x" * times
+    # It counts for both.
+    assert [(one.installer, one.imported) for one in report.proved] == [
+        (name, ("thing",)) for name in ("pip", "uv")
+    ]

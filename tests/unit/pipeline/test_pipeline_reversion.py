@@ -114,6 +114,25 @@ def test_a_candidate_becomes_a_new_set_in_staging(tmp_path: Path, store: LocalSt
     assert read_set(store, set_id(manifest)) == manifest
 
 
+@pytest.mark.parametrize("install", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_what_was_not_installed_is_recorded_as_not_proved(
+    tmp_path: Path, store: LocalStore, install: bool
+) -> None:
+    """As for `set create --no-install`; that the old set was proved says nothing about new bytes."""
+    done = to_release(store, record(store, candidate(tmp_path / "dist")), install=install)
+    assert done.staged is not None
+    (said,) = [item.predicate for item in read_statements(store, done.staged.set_id, FINDINGS)]
+    told = [(one["rule"], one["severity"], one["cause"]) for one in said["findings"]]
+    proved = [one["installer"] for one in said["proved"]]
+    if install:
+        assert (told, proved) == ([], ["pip", "uv"])
+    else:
+        [(rule, severity, cause)] = told
+        assert (rule, severity, proved) == ("set-unproved", "warning", [])
+        assert cause.endswith(": the installation was left out")
+    assert ("set-install" in said["rules"]) == install
+
+
 def test_again_it_changes_nothing(tmp_path: Path, store: LocalStore) -> None:
     manifest = record(store, candidate(tmp_path / "dist"))
     first = to_release(store, manifest)

@@ -187,6 +187,7 @@ def set_reversion(
         release, a candidate (rc2), a nightly (a20260430), or ROCm's version itself (7.13.0).
     install
         Install the new set with pip and uv, too, from an index on this machine that holds nothing else.
+        Without, the record says that this was not proved.
     dry_run
         Only show what would change.
     work_dir
