@@ -1,7 +1,7 @@
 """Ask one tree's rocwright what it finds in sets of files: lines of JSON in, lines of JSON out.
 
-Run with that tree on PYTHONPATH, so that a set can be shown to two of them. What was read of a file is kept,
-since most files of a sample are those of the good set.
+Run with that tree on PYTHONPATH, so that a set can be shown to two of them, and with the folder of the good
+set as its argument: what was read of its files is kept, since most files of a sample are among them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from rocwright.data import load_table
 
 
 def main() -> None:
-    kept: dict[Path, Facts] = {}
+    good = [path.resolve() for path in expand([Path(sys.argv[1])])[0]]
+    kept: dict[Path, Facts] = dict(zip(good, gather_all(good), strict=True))
     contract = load_table("contract", ContractTable)
     for line in sys.stdin:
         asked = json.loads(line)
@@ -27,8 +28,6 @@ def main() -> None:
         real = [path.resolve() for path in paths]
         new = [path for path in real if path not in kept]
         facts = {**kept, **dict(zip(new, gather_all(new), strict=True))}
-        if not kept:
-            kept = facts
         request = Request(closed=True, expect=tuple(asked["expect"]), targets=frozenset(asked["targets"]))
         files = tuple(facts[path] for path in real)
         report = judge(files, request=request, contract=contract, findings=findings)

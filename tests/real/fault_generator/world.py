@@ -11,7 +11,8 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -41,27 +42,51 @@ class Verdict:
 class World:
     """Environments below `work`, in which the good set shows first what a set of its kind can do.
 
-    `heavy` are projects whose good files take long to unpack: where they are unchanged, uv brings them before
-    pip is asked for the rest.
+    `broken` is a set that everybody must find broken: the control, as the good set is. `heavy` are projects
+    whose good files take long to unpack: where they are unchanged, uv brings them before pip is asked for the
+    rest.
+
+    Both installers know a file of a folder by its path, whatever it holds. So each good file lies in a folder
+    of its own, the files of a sample in one that was never there before, and of what uv unpacked of the good
+    ones each sample has a copy (of links) that is thrown away.
     """
 
     good: dict[str, Path]
     work: Path
     wanted: tuple[str, ...]
+    broken: Mapping[str, Path]
     heavy: tuple[str, ...] = ()
     python: str = sys.executable
     baseline: dict[str, Any] = field(default_factory=dict)
+    looks: int = 0
 
     def __post_init__(self) -> None:
         self.work.mkdir(parents=True, exist_ok=True)
         self.uv = Path(sys.executable).with_name("uv")
+        self.begin()
+
+    def begin(self) -> None:
+        """See what the good set does, from empty caches, and does again after one that is broken."""
+        self.kept, self.cache = self.work / "uv-good", self.work / "uv-cache"
+        shutil.rmtree(self.kept, ignore_errors=True)
+        self.kept.mkdir()
         self.baseline = self.look(self.good)
         failed = {who: seen["install"] for who, seen in self.baseline.items() if seen["install"]}
         assert not failed, f"the good set cannot be installed: {failed}"
+        shutil.rmtree(self.kept)
+        shutil.copytree(self.cache, self.kept, symlinks=True)
+        self.stamps = _stamps(self.kept)
+        whose = {text.partition(":")[0] for text in self.judge(self.broken).breaks}
+        assert whose == {"pip", "uv"}, f"a set that is broken on purpose works with {whose}"
+        again = self.judge(self.good)
+        assert again == Verdict(), f"the good set is no more what it was: {again}"
 
     def judge(self, paths: Mapping[str, Path]) -> Verdict:
         """Install these files and compare with the good set."""
         seen = self.look(paths)
+        if _stamps(self.kept) != self.stamps:
+            # A program of the sample wrote in place into installed files, which are those kept.
+            self.begin()
         breaks = [f"{who}: {text}" for who in seen for text in _broken(self.baseline[who], seen[who])]
         harms = [f"{who}: {text}" for who in seen for text in _harmed(self.baseline[who], seen[who])]
         if not breaks:
@@ -70,25 +95,39 @@ class World:
 
     def look(self, paths: Mapping[str, Path]) -> dict[str, Any]:
         """What each installer and the interpreter behind it do with these files."""
-        links = self.work / "set"
-        lay_out(paths, links)
-        return {who: self._with(who, links, paths) for who in ("pip", "uv")}
+        self.looks += 1
+        fresh, folders = {}, []
+        for name, path in paths.items():
+            if path == self.good.get(name):
+                folders.append(self.work / "good" / name)
+                lay_out({name: path}, folders[-1])
+            else:
+                fresh[name] = path
+        folders.append(self.work / f"sample-{self.looks}")
+        lay_out(fresh, folders[-1])
+        shutil.rmtree(self.cache, ignore_errors=True)
+        shutil.copytree(self.kept, self.cache, symlinks=True, copy_function=os.link)
+        seen = {who: self._with(who, folders, paths) for who in ("pip", "uv")}
+        shutil.rmtree(folders[-1])
+        return seen
 
-    def _with(self, who: str, links: Path, paths: Mapping[str, Path]) -> dict[str, Any]:
+    def _with(self, who: str, folders: Sequence[Path], paths: Mapping[str, Path]) -> dict[str, Any]:
         root, home = self.work / f"env-{who}", self.work / "home"
         for place in (root, home):
             shutil.rmtree(place, ignore_errors=True)
         home.mkdir()
         self._run(self.uv, "venv", "--quiet", "--no-config", "--python", self.python, root)
-        offline = ["--no-index", "--find-links", str(links)]
+        offline = ["--no-index", *(word for folder in folders for word in ("--find-links", str(folder)))]
         into = ["--no-config", "--quiet", "--python", str(root / "bin/python"), *offline]
         if who == "uv":
-            # It knows a file of a folder by its name.
-            new = [path.name.partition("-")[0] for name, path in paths.items() if path != self.good.get(name)]
-            into += [word for name in new for word in ("--refresh-package", name)]
             done = self._run(self.uv, "pip", "install", *into, *self.wanted)
         else:
-            same = [name for name in self.heavy if paths.get(name) == self.good[name]]
+            stems = Counter(path.name.partition("-")[0] for path in paths.values())
+            same = [
+                name
+                for name in self.heavy
+                if paths.get(name) == self.good[name] and stems[self.good[name].name.partition("-")[0]] == 1
+            ]
             if same:
                 self._run(self.uv, "pip", "install", "--no-deps", *into, *same)
             words = ["install", "--quiet", "--isolated", "--disable-pip-version-check", *offline]
@@ -119,7 +158,7 @@ class World:
         self, *words: str | Path, home: Path | None = None, **more: str
     ) -> subprocess.CompletedProcess[str]:
         env = {"PATH": "/usr/bin:/bin", "HOME": str(home or self.work), "LC_ALL": "C.UTF-8", **more}
-        env["UV_CACHE_DIR"] = str(self.work / "uv-cache")
+        env["UV_CACHE_DIR"] = str(self.cache)
         argv = [str(word) for word in words]
         try:
             return subprocess.run(
@@ -138,11 +177,17 @@ class World:
 
 
 def lay_out(paths: Mapping[str, Path], folder: Path) -> None:
-    """Links to these files in a folder of their own; so uv finds what it has unpacked of a file before."""
+    """Links to these files, in a folder of their own."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     for path in paths.values():
         (folder / path.name).symlink_to(path)
+
+
+def _stamps(root: Path) -> dict[str, tuple[int, int]]:
+    """Sizes and times of the files of a tree."""
+    files = (path for path in root.rglob("*") if path.is_file() and not path.is_symlink())
+    return {str(path): (path.stat().st_size, path.stat().st_mtime_ns) for path in files}
 
 
 def _files(root: Path) -> Iterator[tuple[str, str]]:
