@@ -42,11 +42,11 @@ class Tree:
     good: Path
     child: subprocess.Popen[str] | None = field(default=None, repr=False)
 
-    def static(self, folder: Path, targets: Sequence[str]) -> list[str]:
-        """Ids of rules that are broken, by what the files say."""
+    def ask(self, folder: Path, targets: Sequence[str], *, install: bool = False) -> list[str]:
+        """Ids of rules that are broken: by what the files say, or when the installation is proved, too."""
         if self.child is None or self.child.poll() is not None:
             self.child = subprocess.Popen(
-                [sys.executable, str(Path(__file__).with_name("judge.py")), str(self.good)],
+                [sys.executable, str(Path(__file__).with_name("judge.py")), self.good, self.good.parent],
                 env={**os.environ, "PYTHONPATH": str(self.path / "src")},
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
@@ -54,24 +54,11 @@ class Tree:
             )
         assert self.child.stdin is not None
         assert self.child.stdout is not None
-        asked = {"folder": str(folder), "expect": EXPECT, "targets": list(targets)}
+        asked = {"folder": str(folder), "expect": EXPECT, "targets": list(targets), "install": install}
         print(json.dumps(asked), file=self.child.stdin, flush=True)
         answer = self.child.stdout.readline()
         found: list[str] = json.loads(answer) if answer else [_CRASHED]
         return found
-
-    def installed(self, folder: Path, targets: Sequence[str]) -> list[str]:
-        """Ids of rules that are broken when the installation is proved, too."""
-        words = ["check", "--set", str(folder), "--install", "--json", "--targets", ",".join(targets)]
-        done = subprocess.run(
-            [sys.executable, "-m", "rocwright", *words],
-            env={**os.environ, "PYTHONPATH": str(self.path / "src")},
-            capture_output=True,
-            text=True,
-        )
-        rows = json.loads(done.stdout)["findings"] if done.stdout.startswith("{") else []
-        found = sorted({row["rule"] for row in rows if row["severity"] == "error"})
-        return found or ([_CRASHED] if done.returncode not in (0, 9) else [])
 
 
 # One world for each process.
@@ -102,9 +89,9 @@ def _one(seed: int) -> dict[str, Any]:
     row: dict[str, Any] = _here["known"].get(seed) or _verdict(sample)
     lay_out(sample.paths, folder)
     for tree in _here["trees"]:
-        static = tree.static(folder, _here["targets"])
+        static = tree.ask(folder, _here["targets"])
         ask = row["verdict"] != "silent" and _here["install"] and set(static) <= {_CRASHED}
-        proved = tree.installed(folder, _here["targets"]) if ask else []
+        proved = tree.ask(folder, _here["targets"], install=True) if ask else []
         row["found"][tree.name] = {"static": static, "installed": proved}
     return row
 
@@ -122,10 +109,10 @@ def _control() -> None:
     folder, broken = _here["place"] / "good", _here["place"] / "broken"
     lay_out(spoilt(_here["good"], _here["place"] / "spoilt"), broken)
     for tree in _here["trees"]:
-        found = tree.static(folder, _here["targets"])
+        found = tree.ask(folder, _here["targets"])
         if _here["install"]:
-            found += tree.installed(folder, _here["targets"])
-            assert tree.installed(broken, _here["targets"]), f"{tree.name} takes a torch that is broken"
+            found += tree.ask(folder, _here["targets"], install=True)
+            assert tree.ask(broken, _here["targets"], install=True), f"{tree.name} takes a broken torch"
         assert not found, f"{tree.name} says of the good set: {found}"
 
 

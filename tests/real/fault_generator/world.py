@@ -19,9 +19,18 @@ from typing import Any
 
 PROBE = Path(__file__).with_name("probe.py")
 # What installers write for themselves, and what Python compiles.
-_OWN = ("INSTALLER", "RECORD", "REQUESTED", "direct_url.json", "uv_cache.json", ".lock", ".pyc")
-# Files above this many bytes are compared by size: ROCm's libraries stay as they are.
-_DIGESTED = 1 << 20
+_OWN = (
+    "INSTALLER",
+    "RECORD",
+    "REQUESTED",
+    "direct_url.json",
+    "uv_cache.json",
+    "uv_build.json",
+    ".lock",
+    ".pyc",
+)
+# Files above this many bytes are known by their inode, where it is that of a good one.
+_SMALL = 1 << 20
 _LIMIT_S = 240
 
 
@@ -58,6 +67,7 @@ class World:
     heavy: tuple[str, ...] = ()
     python: str = sys.executable
     baseline: dict[str, Any] = field(default_factory=dict)
+    stamps: dict[int, tuple[int, int]] = field(default_factory=dict)
     looks: int = 0
 
     def __post_init__(self) -> None:
@@ -70,6 +80,7 @@ class World:
         self.kept, self.cache = self.work / "uv-good", self.work / "uv-cache"
         shutil.rmtree(self.kept, ignore_errors=True)
         self.kept.mkdir()
+        self.baseline, self.stamps = {}, {}
         self.baseline = self.look(self.good)
         failed = {who: seen["install"] for who, seen in self.baseline.items() if seen["install"]}
         assert not failed, f"the good set cannot be installed: {failed}"
@@ -107,12 +118,15 @@ class World:
         lay_out(fresh, folders[-1])
         shutil.rmtree(self.cache, ignore_errors=True)
         shutil.copytree(self.kept, self.cache, symlinks=True, copy_function=os.link)
-        seen = {who: self._with(who, folders, paths) for who in ("pip", "uv")}
+        pip = self._with("pip", folders, paths, None)
+        uv = self._with("uv", folders, paths, pip)
         shutil.rmtree(folders[-1])
-        return seen
+        return {"pip": pip, "uv": uv}
 
-    def _with(self, who: str, folders: Sequence[Path], paths: Mapping[str, Path]) -> dict[str, Any]:
-        root, home = self.work / f"env-{who}", self.work / "home"
+    def _with(
+        self, who: str, folders: Sequence[Path], paths: Mapping[str, Path], other: dict[str, Any] | None
+    ) -> dict[str, Any]:
+        root, home = self.work / "env", self.work / "home"
         for place in (root, home):
             shutil.rmtree(place, ignore_errors=True)
         home.mkdir()
@@ -135,10 +149,38 @@ class World:
                 self.python, "-m", "pip", "--python", str(root / "bin/python"), *words, *self.wanted
             )
         seen: dict[str, Any] = {"install": "" if done.returncode == 0 else done.stderr[-1500:] or "failed"}
-        seen["files"] = dict(_files(root)) if done.returncode == 0 else {}
+        seen["files"] = dict(self._files(root)) if done.returncode == 0 else {}
+        if other and seen["files"] and self._alike(other["files"], seen["files"]):
+            return {**seen, "use": other["use"], "left": other["left"]}
         seen["use"] = self._use(root, home) if done.returncode == 0 else {}
         seen["left"] = sorted(str(path.relative_to(home)) for path in home.rglob("*"))
         return seen
+
+    def _alike(self, pip: dict[str, str], uv: dict[str, str]) -> bool:
+        """Whether the files are the same, and the scripts as each installer writes those of the good set."""
+        if not self.baseline:
+            return False
+        scripts = all(
+            seen.get(place) == digest
+            for who, seen in (("pip", pip), ("uv", uv))
+            for place, digest in self.baseline[who]["files"].items()
+            if place.startswith("bin/")
+        )
+        return scripts and _elsewhere(pip) == _elsewhere(uv)
+
+    def _files(self, root: Path) -> Iterator[tuple[str, str]]:
+        """What lies in an environment, with a digest."""
+        for here, _, names in os.walk(root):
+            for name in names:
+                path = Path(here, name)
+                if name.endswith(_OWN) or not path.is_file():
+                    continue
+                about = path.stat()
+                if about.st_size > _SMALL and about.st_ino in self.stamps:
+                    digest = f"that of {about.st_ino}"
+                else:
+                    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+                yield path.relative_to(root).as_posix(), digest
 
     def _use(self, root: Path, home: Path) -> dict[str, Any]:
         result = self.work / "probe.json"
@@ -147,8 +189,8 @@ class World:
         if not result.exists():
             return {"end": f"exit status {done.returncode}: {done.stderr[-600:]}"}
         seen: dict[str, Any] = json.loads(result.read_text())
-        check = self._run(self.python, "-m", "pip", "--python", str(root / "bin/python"), "check")
-        seen["pip check"] = "" if check.returncode == 0 else check.stdout[-600:]
+        check = self._run(self.uv, "pip", "check", "--quiet", "--no-config", "--python", root / "bin/python")
+        seen["pip check"] = "" if check.returncode == 0 else check.stderr[-600:]
         for name in ("version", "path", "targets"):
             script = self._run(root / "bin/rocm-sdk", *([name] if name != "path" else ["path", "--bin"]))
             seen[f"rocm-sdk {name}"] = script.returncode
@@ -184,25 +226,15 @@ def lay_out(paths: Mapping[str, Path], folder: Path) -> None:
         (folder / path.name).symlink_to(path)
 
 
-def _stamps(root: Path) -> dict[str, tuple[int, int]]:
-    """Sizes and times of the files of a tree."""
-    files = (path for path in root.rglob("*") if path.is_file() and not path.is_symlink())
-    return {str(path): (path.stat().st_size, path.stat().st_mtime_ns) for path in files}
+def _stamps(root: Path) -> dict[int, tuple[int, int]]:
+    """Sizes and times of the files of a tree, by inode."""
+    files = (path.stat() for path in root.rglob("*") if path.is_file() and not path.is_symlink())
+    return {about.st_ino: (about.st_size, about.st_mtime_ns) for about in files}
 
 
-def _files(root: Path) -> Iterator[tuple[str, str]]:
-    """What lies in an environment, with a digest or a size."""
-    for here, _, names in os.walk(root):
-        for name in names:
-            path = Path(here, name)
-            place = path.relative_to(root).as_posix()
-            if name.endswith(_OWN) or not path.is_file():
-                continue
-            size = path.stat().st_size
-            if size > _DIGESTED:
-                yield place, f"{size} bytes"
-            else:
-                yield place, hashlib.sha256(path.read_bytes()).hexdigest()
+def _elsewhere(files: Mapping[str, str]) -> dict[str, str]:
+    """All but scripts."""
+    return {place: digest for place, digest in files.items() if not place.startswith("bin/")}
 
 
 def _broken(good: dict[str, Any], seen: dict[str, Any]) -> Iterator[str]:
@@ -240,6 +272,7 @@ def _harmed(good: dict[str, Any], seen: dict[str, Any]) -> Iterator[str]:
 
 def _differences(pip: dict[str, str], uv: dict[str, str]) -> list[str]:
     """Where the two installers left other files; scripts are written by each in its own way."""
-    places = sorted(place for place in pip.keys() | uv.keys() if not place.startswith("bin/"))
+    pip, uv = _elsewhere(pip), _elsewhere(uv)
+    places = sorted(pip.keys() | uv.keys())
     found = [place for place in places if pip.get(place) != uv.get(place) and "-info/" not in place]
     return [f"pip and uv installed different files: {found[:3]}"] if found else []
