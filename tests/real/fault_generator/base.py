@@ -71,6 +71,13 @@ def pick(rng: Random, names: list[str]) -> str | None:
     return rng.choice(names) if names else None
 
 
+def operators() -> dict[str, Act]:
+    """All of them by name."""
+    for module in _MODULES:
+        importlib.import_module(f"real.fault_generator.{module}")
+    return dict(sorted(OPERATORS.items()))
+
+
 @dataclass(frozen=True)
 class Sample:
     """A seeded fault: the operators that made it, what each says that it did, and the files that came out."""
@@ -83,17 +90,16 @@ class Sample:
 
 def make(good: dict[str, Path], scratch: Path, seed: int, material: dict[str, Path] | None = None) -> Sample:
     """Put a fault into a copy of the good set."""
-    for module in _MODULES:
-        importlib.import_module(f"real.fault_generator.{module}")
+    acts = operators()
     rng = Random(seed)
     bench = Workbench(dict(good), scratch, {}, dict(material or {}))
     used, told = [], []
     most = rng.choices(range(1, _MOST + 1), (6, 2, 1))[0]
     for _ in range(_TRIES):
-        name = rng.choice(sorted(OPERATORS))
+        name = rng.choice(list(acts))
         said = None
         with suppress(*_SPOILT):
-            said = OPERATORS[name](bench, rng)
+            said = acts[name](bench, rng)
         if said is not None:
             used.append(name)
             told.append(said)
@@ -102,4 +108,14 @@ def make(good: dict[str, Path], scratch: Path, seed: int, material: dict[str, Pa
     return Sample(seed, tuple(used), tuple(told), bench.paths)
 
 
-__all__ = ["OPERATORS", "Sample", "any_wheel", "make", "members", "open_wheel", "operator", "pick"]
+__all__ = [
+    "OPERATORS",
+    "Sample",
+    "any_wheel",
+    "make",
+    "members",
+    "open_wheel",
+    "operator",
+    "operators",
+    "pick",
+]
