@@ -81,20 +81,20 @@ class World:
         shutil.rmtree(self.kept, ignore_errors=True)
         self.kept.mkdir()
         self.baseline, self.stamps = {}, {}
-        self.baseline = self.look(self.good)
+        self.baseline = self.look(self.good, both=True)
         failed = {who: seen["install"] for who, seen in self.baseline.items() if seen["install"]}
         assert not failed, f"the good set cannot be installed: {failed}"
         shutil.rmtree(self.kept)
         shutil.copytree(self.cache, self.kept, symlinks=True)
         self.stamps = _stamps(self.kept)
-        whose = {text.partition(":")[0] for text in self.judge(self.broken).breaks}
+        whose = {text.partition(":")[0] for text in self.judge(self.broken, both=True).breaks}
         assert whose == {"pip", "uv"}, f"a set that is broken on purpose works with {whose}"
         again = self.judge(self.good)
         assert again == Verdict(), f"the good set is no more what it was: {again}"
 
-    def judge(self, paths: Mapping[str, Path]) -> Verdict:
-        """Install these files and compare with the good set."""
-        seen = self.look(paths)
+    def judge(self, paths: Mapping[str, Path], *, both: bool = False) -> Verdict:
+        """Install these files, compare with the good set; pip is asked where uv is content, or for `both`."""
+        seen = self.look(paths, both)
         if _stamps(self.kept) != self.stamps:
             # A program of the sample wrote in place into installed files, which are those kept.
             self.begin()
@@ -104,8 +104,8 @@ class World:
             harms += _differences(seen["pip"]["files"], seen["uv"]["files"])
         return Verdict(tuple(breaks), tuple(harms))
 
-    def look(self, paths: Mapping[str, Path]) -> dict[str, Any]:
-        """What each installer and the interpreter behind it do with these files."""
+    def look(self, paths: Mapping[str, Path], both: bool) -> dict[str, Any]:
+        """What uv does with these files and, where all is well or for `both`, what pip does."""
         self.looks += 1
         fresh, folders = {}, []
         for name, path in paths.items():
@@ -118,10 +118,11 @@ class World:
         lay_out(fresh, folders[-1])
         shutil.rmtree(self.cache, ignore_errors=True)
         shutil.copytree(self.kept, self.cache, symlinks=True, copy_function=os.link)
-        pip = self._with("pip", folders, paths, None)
-        uv = self._with("uv", folders, paths, pip)
+        seen = {"uv": self._with("uv", folders, paths, None)}
+        if both or not any(_broken(self.baseline["uv"], seen["uv"])):
+            seen["pip"] = self._with("pip", folders, paths, seen["uv"])
         shutil.rmtree(folders[-1])
-        return {"pip": pip, "uv": uv}
+        return seen
 
     def _with(
         self, who: str, folders: Sequence[Path], paths: Mapping[str, Path], other: dict[str, Any] | None
@@ -150,7 +151,7 @@ class World:
             )
         seen: dict[str, Any] = {"install": "" if done.returncode == 0 else done.stderr[-1500:] or "failed"}
         seen["files"] = dict(self._files(root)) if done.returncode == 0 else {}
-        if other and seen["files"] and self._alike(other["files"], seen["files"]):
+        if other and seen["files"] and self._alike(seen["files"], other["files"]):
             return {**seen, "use": other["use"], "left": other["left"]}
         seen["use"] = self._use(root, home) if done.returncode == 0 else {}
         seen["left"] = sorted(str(path.relative_to(home)) for path in home.rglob("*"))
