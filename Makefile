@@ -24,13 +24,14 @@ COMPARE_ARGS ?=
 HISTORY_ARGS ?=
 MUTANTS_ARGS ?=
 FAULTS_ARGS ?=
+BENCH_FAULTS_ARGS ?=
 # Builds are done again when a variable of the environment is another; these are options, not settings.
 unexport WORK ARGS
 # Images of containers often set it; then each of thousands of processes, and each run of the tests, compiles everything
 # that it imports again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help install demo detect-wheel test real check compare history mutants faults bench bench-kpack bench-sdk bench-check bench-sources bench-build bench-store bench-gputest bench-pipeline bench-user bench-detect bench-cli conformance requirements screenshots clean
+.PHONY: help install demo detect-wheel test real check compare history mutants faults bench bench-kpack bench-sdk bench-check bench-sources bench-build bench-store bench-gputest bench-pipeline bench-user bench-detect bench-cli bench-faults conformance requirements screenshots clean
 
 help:  ## show the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/'
@@ -116,6 +117,10 @@ bench-detect: $(VENV)/.ready  ## measure how long the detector of GPUs takes, in
 bench-cli: $(VENV)/.dev  ## measure what the start of a command costs beside pip's: help, version (CLI_ARGS=...)
 	@$(BIN)/python benchmarks/cli.py $(CLI_ARGS)
 
+bench-faults: $(VENV)/.dev demo  ## a thousand seeded faults in the demo's wheels: what pip, uv and Python notice, what the check finds (BENCH_FAULTS_ARGS=...)
+	@cd tests && $(abspath $(BIN))/python -m real.fault_generator.trial --good $(abspath $(WORK)/dist/rocm $(WORK)/dist/pytorch) \
+	  --work $(abspath $(WORK)-faults) --samples 1000 $(BENCH_FAULTS_ARGS)
+
 faults: $(VENV)/.dev  ## every fault of a test suite on a real torch: its verdict, and what it costs (FAULTS_ARGS=...)
 	@cd tests && $(abspath $(BIN))/python -m real.gputest.faults $(FAULTS_ARGS)
 
@@ -123,7 +128,7 @@ screenshots: $(VENV)/.dev  ## take the pictures of the documentation again, with
 	@ROCWRIGHT_PICTURES=$(CURDIR)/docs/images $(BIN)/python -m pytest -q -k picture tests/real/store/test_landing.py tests/real/gputest/test_report_page.py tests/real/pipeline/test_pipeline_page.py tests/real/test_docs_pages.py
 
 clean:  ## remove what the commands made, but not downloaded packages
-	rm -rf $(VENV) $(WORK) $(WORK)-bench $(WORK)-kpack $(WORK)-sdk $(WORK)-check $(WORK)-sources $(WORK)-build $(WORK)-gputest $(WORK)-user docs/_build
+	rm -rf $(VENV) $(WORK) $(WORK)-bench $(WORK)-kpack $(WORK)-sdk $(WORK)-check $(WORK)-sources $(WORK)-build $(WORK)-gputest $(WORK)-user $(WORK)-faults docs/_build
 
 requirements: $(VENV)/.ready  ## resolve what CI installs again, with hashes: .github/requirements*.txt
 	$(LOCK) --extra dev -o .github/requirements-dev.txt

@@ -17,6 +17,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from datetime import date
 from functools import cache
 from pathlib import Path
 
@@ -33,6 +34,18 @@ NOBODY = 65534
 
 # ROCm's packages and the demo take minutes and gigabytes to make: the fixtures that do, and those upon them.
 SHARED = frozenset({"demo", "builder", "earlier", "real_sets", "real_environment"})
+
+
+# The first seed of the generated faults: another each day, and one that workers of a run have in common.
+os.environ.setdefault("ROCWRIGHT_TEST_FAULTS", f"{date.today():%Y%m%d}00")
+
+
+def pytest_terminal_summary(terminalreporter):
+    reports = (each for some in terminalreporter.stats.values() for each in some)
+    if any("test_fault_generator" in getattr(each, "nodeid", "") for each in reports):
+        terminalreporter.line(
+            f"generated faults: ROCWRIGHT_TEST_FAULTS={os.environ['ROCWRIGHT_TEST_FAULTS']}"
+        )
 
 
 def pytest_collection_modifyitems(items):

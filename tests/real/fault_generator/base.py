@@ -7,6 +7,11 @@ by those who had. A sample is one to three operators in a row, and a seed decide
 from __future__ import annotations
 
 import importlib
+import struct
+import subprocess
+import tarfile
+import zipfile
+import zlib
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -21,6 +26,21 @@ Act = Callable[[Workbench, Random], "str | None"]
 OPERATORS: dict[str, Act] = {}
 _MODULES = ("operators_blind", "operators_known")
 _MOST, _TRIES = 3, 40
+# After the operator before, what one means to change may not be there any more, or nobody can read it.
+_SPOILT = (
+    StopIteration,
+    KeyError,
+    AssertionError,
+    IndexError,
+    ValueError,
+    zipfile.BadZipFile,
+    struct.error,
+    zlib.error,
+    tarfile.TarError,
+    subprocess.CalledProcessError,
+    EOFError,
+    RuntimeError,
+)
 
 
 def operator(act: Act) -> Act:
@@ -51,6 +71,13 @@ def pick(rng: Random, names: list[str]) -> str | None:
     return rng.choice(names) if names else None
 
 
+def operators() -> dict[str, Act]:
+    """All of them by name."""
+    for module in _MODULES:
+        importlib.import_module(f"real.fault_generator.{module}")
+    return dict(sorted(OPERATORS.items()))
+
+
 @dataclass(frozen=True)
 class Sample:
     """A seeded fault: the operators that made it, what each says that it did, and the files that came out."""
@@ -63,18 +90,16 @@ class Sample:
 
 def make(good: dict[str, Path], scratch: Path, seed: int, material: dict[str, Path] | None = None) -> Sample:
     """Put a fault into a copy of the good set."""
-    for module in _MODULES:
-        importlib.import_module(f"real.fault_generator.{module}")
+    acts = operators()
     rng = Random(seed)
     bench = Workbench(dict(good), scratch, {}, dict(material or {}))
     used, told = [], []
     most = rng.choices(range(1, _MOST + 1), (6, 2, 1))[0]
     for _ in range(_TRIES):
-        name = rng.choice(sorted(OPERATORS))
+        name = rng.choice(list(acts))
         said = None
-        # What the operator meant to change may not be there any more, after the one before.
-        with suppress(StopIteration, KeyError, AssertionError, IndexError, ValueError):
-            said = OPERATORS[name](bench, rng)
+        with suppress(*_SPOILT):
+            said = acts[name](bench, rng)
         if said is not None:
             used.append(name)
             told.append(said)
@@ -83,4 +108,14 @@ def make(good: dict[str, Path], scratch: Path, seed: int, material: dict[str, Pa
     return Sample(seed, tuple(used), tuple(told), bench.paths)
 
 
-__all__ = ["OPERATORS", "Sample", "any_wheel", "make", "members", "open_wheel", "operator", "pick"]
+__all__ = [
+    "OPERATORS",
+    "Sample",
+    "any_wheel",
+    "make",
+    "members",
+    "open_wheel",
+    "operator",
+    "operators",
+    "pick",
+]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import functools
 import gzip
 import importlib.util
 import io
@@ -13,43 +12,19 @@ import struct
 import subprocess
 import sys
 import tarfile
-import zipfile
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import NamedTuple
 
-from real.fault_generator.base import Act, any_wheel, members, open_wheel, operator, pick
+from real.fault_generator.base import any_wheel, members, open_wheel, operator, pick
 from real.mutations_base import Workbench
 from real.wheel_edit import FILE, LINK, WheelEdit, pack
 
-# What the operator before may have left: an archive that nobody reads, a member that no tool takes.
-_UNREADABLE = (
-    zipfile.BadZipFile,
-    struct.error,
-    zlib.error,
-    tarfile.TarError,
-    subprocess.CalledProcessError,
-    EOFError,
-    RuntimeError,
-)
 _TRIES, _LARGEST = 6, 4 << 20
 _LIBRARY = re.compile(r".*\.so(\.\d+)*")
 _TEXT = (".py", "METADATA", "WHEEL", ".txt", ".h", ".hpp", ".json", ".pl", ".pm", "RECORD")
-
-
-def fault(act: Act) -> Act:
-    """Enter an operator that does nothing where the set is damaged already."""
-
-    @functools.wraps(act)
-    def guarded(bench: Workbench, rng: Random) -> str | None:
-        try:
-            return act(bench, rng)
-        except _UNREADABLE:
-            return None
-
-    return operator(guarded)
 
 
 def found(
@@ -107,7 +82,7 @@ def change_text(
 # -- the archive
 
 
-@fault
+@operator
 def upload_cut_short(bench: Workbench, rng: Random) -> str | None:
     """The connection broke, and the part that had arrived was kept."""
     project = any_wheel(bench, rng)
@@ -116,7 +91,7 @@ def upload_cut_short(bench: Workbench, rng: Random) -> str | None:
     return f"{project}: the last {lost} bytes are lost"
 
 
-@fault
+@operator
 def bit_rot(bench: Workbench, rng: Random) -> str | None:
     """One bit of the file is another."""
     project = any_wheel(bench, rng)
@@ -129,7 +104,7 @@ def bit_rot(bench: Workbench, rng: Random) -> str | None:
     return f"{project}: bit {bit} of byte {place} of the file"
 
 
-@fault
+@operator
 def text_mode_transfer(bench: Workbench, rng: Random) -> str | None:
     """A transfer in text mode changed the line ends of the archive."""
     project = any_wheel(bench, rng)
@@ -138,7 +113,7 @@ def text_mode_transfer(bench: Workbench, rng: Random) -> str | None:
     return f"{project}: {old!r} became {new!r} in the whole file"
 
 
-@fault
+@operator
 def zip_updated_twice(bench: Workbench, rng: Random) -> str | None:
     """A tool appended a second member of the same name, an older or a newer state of it."""
     place = found(bench, rng, is_text, info=True)
@@ -155,7 +130,7 @@ def zip_updated_twice(bench: Workbench, rng: Random) -> str | None:
     return f"{project}: a second {name}, at {at}"
 
 
-@fault
+@operator
 def packed_on_windows(bench: Workbench, rng: Random) -> str | None:
     """Names of members with backslashes, of all or of one package's."""
     project = any_wheel(bench, rng)
@@ -174,7 +149,7 @@ def packed_on_windows(bench: Workbench, rng: Random) -> str | None:
     return f"{project}: backslashes in {len(names)} names, as {names[0]}"
 
 
-@fault
+@operator
 def links_kept_by_zip(bench: Workbench, rng: Random) -> str | None:
     """`zip --symlinks`: what was a link on the build machine is a member that holds the target's name."""
     place = found(bench, rng, lambda name: is_library(name) or is_module(name))
@@ -190,7 +165,7 @@ def links_kept_by_zip(bench: Workbench, rng: Random) -> str | None:
     return f"{project}: {name} is a link to {target}"
 
 
-@fault
+@operator
 def modes_lost(bench: Workbench, rng: Random) -> str | None:
     """Members carry modes of another kind."""
     project = any_wheel(bench, rng)
@@ -204,7 +179,7 @@ def modes_lost(bench: Workbench, rng: Random) -> str | None:
     return f"{project}: mode {mode:o} of {len(chosen)} members"
 
 
-@fault
+@operator
 def directory_as_member(bench: Workbench, rng: Random) -> str | None:
     """An entry for a directory, under the name of a file or beside files."""
     place = found(bench, rng, lambda _: True)
@@ -223,7 +198,7 @@ def directory_as_member(bench: Workbench, rng: Random) -> str | None:
 # -- any member
 
 
-@fault
+@operator
 def member_renamed(bench: Workbench, rng: Random) -> str | None:
     """A member has another name."""
     place = found(bench, rng, lambda _: True, info=True)
@@ -244,7 +219,7 @@ def member_renamed(bench: Workbench, rng: Random) -> str | None:
     return f"{project}: {name} is named {new}"
 
 
-@fault
+@operator
 def members_swapped(bench: Workbench, rng: Random) -> str | None:
     """Two members have each other's bytes."""
     project = any_wheel(bench, rng)
@@ -266,7 +241,7 @@ def members_swapped(bench: Workbench, rng: Random) -> str | None:
     return f"{project}: {one} and {other} are swapped"
 
 
-@fault
+@operator
 def member_left_out(bench: Workbench, rng: Random) -> str | None:
     """A member is not there, in the archive or in RECORD too."""
     place = found(bench, rng, lambda _: True, info=True)
@@ -281,7 +256,7 @@ def member_left_out(bench: Workbench, rng: Random) -> str | None:
     return f"{project}: {name} is left out{', but listed' if listed else ''}"
 
 
-@fault
+@operator
 def other_bytes_fetched(bench: Workbench, rng: Random) -> str | None:
     """A member holds what a download, a checkout or a full disk left of it."""
     place = found(bench, rng, lambda _: True)
@@ -313,7 +288,7 @@ def other_bytes_fetched(bench: Workbench, rng: Random) -> str | None:
     return f"{project}: {name} holds {what}"
 
 
-@fault
+@operator
 def line_deleted(bench: Workbench, rng: Random) -> str | None:
     """A line of a text is gone."""
 
@@ -328,7 +303,7 @@ def line_deleted(bench: Workbench, rng: Random) -> str | None:
     return change_text(bench, rng, is_text, change, info=True)
 
 
-@fault
+@operator
 def metadata_character_changed(bench: Workbench, rng: Random) -> str | None:
     """One character of METADATA is another."""
 
@@ -341,7 +316,7 @@ def metadata_character_changed(bench: Workbench, rng: Random) -> str | None:
     return change_text(bench, rng, lambda name: name.endswith(".dist-info/METADATA"), change, info=True)
 
 
-@fault
+@operator
 def literal_changed(bench: Workbench, rng: Random) -> str | None:
     """A number or a string of Python source is another."""
     literal = re.compile(r"""(?<![\w"'])(\d+(?:\.\d+)?|'[^'\n]*'|"[^"\n]*")(?![\w"'])""")
@@ -446,7 +421,7 @@ def change_with(bench: Workbench, rng: Random, *words: str) -> str | None:
     return None
 
 
-@fault
+@operator
 def byte_of_section_flipped(bench: Workbench, rng: Random) -> str | None:
     """A byte of a section of a library is another."""
 
@@ -461,7 +436,7 @@ def byte_of_section_flipped(bench: Workbench, rng: Random) -> str | None:
     return change_elf(bench, rng, change)
 
 
-@fault
+@operator
 def header_of_other_machine(bench: Workbench, rng: Random) -> str | None:
     """The header says another machine, class, system or kind of file."""
 
@@ -487,7 +462,7 @@ def header_of_other_machine(bench: Workbench, rng: Random) -> str | None:
     return change_elf(bench, rng, change)
 
 
-@fault
+@operator
 def symbol_renamed(bench: Workbench, rng: Random) -> str | None:
     """A dynamic symbol has another name, as another compiler or another header gives it."""
 
@@ -505,7 +480,7 @@ def symbol_renamed(bench: Workbench, rng: Random) -> str | None:
     return change_elf(bench, rng, change)
 
 
-@fault
+@operator
 def symbol_hidden(bench: Workbench, rng: Random) -> str | None:
     """A symbol that the library defined is hidden, local, weak and undefined, or undefined."""
 
@@ -533,7 +508,7 @@ def symbol_hidden(bench: Workbench, rng: Random) -> str | None:
     return change_elf(bench, rng, change)
 
 
-@fault
+@operator
 def relocation_changed(bench: Workbench, rng: Random) -> str | None:
     """A relocation has another kind, symbol, place or addend."""
 
@@ -561,7 +536,7 @@ def relocation_changed(bench: Workbench, rng: Random) -> str | None:
     return change_elf(bench, rng, change)
 
 
-@fault
+@operator
 def dynamic_entry_changed(bench: Workbench, rng: Random) -> str | None:
     """An entry of the dynamic section is gone, another, or the last."""
 
@@ -586,7 +561,7 @@ def dynamic_entry_changed(bench: Workbench, rng: Random) -> str | None:
     return change_elf(bench, rng, change)
 
 
-@fault
+@operator
 def code_overwritten(bench: Workbench, rng: Random) -> str | None:
     """Bytes of the code are others: a failed hot patch, a bad block."""
 
@@ -601,7 +576,7 @@ def code_overwritten(bench: Workbench, rng: Random) -> str | None:
     return change_elf(bench, rng, change)
 
 
-@fault
+@operator
 def newer_c_library(bench: Workbench, rng: Random) -> str | None:
     """Built on a newer machine: the version of a symbol that is needed is newer."""
 
@@ -638,7 +613,7 @@ def _elf_hash(name: bytes) -> int:
     return value
 
 
-@fault
+@operator
 def patchelf_run_path(bench: Workbench, rng: Random) -> str | None:
     """The search path is the build machine's, or gone."""
     paths = (
@@ -656,7 +631,7 @@ def patchelf_run_path(bench: Workbench, rng: Random) -> str | None:
     return change_with(bench, rng, "patchelf", *words)
 
 
-@fault
+@operator
 def patchelf_needed(bench: Workbench, rng: Random) -> str | None:
     """The list of needed libraries has one more, one less or another one."""
     names = (
@@ -685,7 +660,7 @@ def patchelf_needed(bench: Workbench, rng: Random) -> str | None:
     return change_with(bench, rng, "patchelf", *words)
 
 
-@fault
+@operator
 def patchelf_misused(bench: Workbench, rng: Random) -> str | None:
     """Another use of patchelf that a script has wrong."""
     words = rng.choice(
@@ -701,7 +676,7 @@ def patchelf_misused(bench: Workbench, rng: Random) -> str | None:
     return change_with(bench, rng, "patchelf", *words)
 
 
-@fault
+@operator
 def stripped_too_far(bench: Workbench, rng: Random) -> str | None:
     """`strip` and `objcopy` took more than debugging information, or the wrong file was kept."""
     words = rng.choice(
@@ -746,7 +721,7 @@ def insert_one_of(bench: Workbench, rng: Random, lines: Sequence[str]) -> str | 
     return change_text(bench, rng, is_module, change)
 
 
-@fault
+@operator
 def merge_left_open(bench: Workbench, rng: Random) -> str | None:
     """The marks of a conflict of a merge are still there."""
 
@@ -759,7 +734,7 @@ def merge_left_open(bench: Workbench, rng: Random) -> str | None:
     return change_text(bench, rng, is_text, change, info=rng.random() < 0.3)
 
 
-@fault
+@operator
 def saved_by_other_editor(bench: Workbench, rng: Random) -> str | None:
     """A text has another encoding, other line ends or other blanks."""
     place = found(
@@ -790,7 +765,7 @@ def saved_by_other_editor(bench: Workbench, rng: Random) -> str | None:
     return f"{project}: {name} has {what}"
 
 
-@fault
+@operator
 def template_not_filled(bench: Workbench, rng: Random) -> str | None:
     """A version or a name is still the template's."""
     holes = ("@VERSION@", "{{ version }}", "${ROCM_VERSION}", "%(version)s", "unknown", "0.0.0", "")
@@ -807,7 +782,7 @@ def template_not_filled(bench: Workbench, rng: Random) -> str | None:
     )
 
 
-@fault
+@operator
 def syntax_of_other_python(bench: Workbench, rng: Random) -> str | None:
     """Source that other Pythons take."""
     lines = (
@@ -822,7 +797,7 @@ def syntax_of_other_python(bench: Workbench, rng: Random) -> str | None:
     return insert_one_of(bench, rng, lines)
 
 
-@fault
+@operator
 def import_of_build_machine(bench: Workbench, rng: Random) -> str | None:
     """A module imports what only the build machine has."""
     lines = (
@@ -838,7 +813,7 @@ def import_of_build_machine(bench: Workbench, rng: Random) -> str | None:
     return insert_one_of(bench, rng, lines)
 
 
-@fault
+@operator
 def left_from_debugging(bench: Workbench, rng: Random) -> str | None:
     """Somebody's experiment is still in a module."""
     lines = (
@@ -855,7 +830,7 @@ def left_from_debugging(bench: Workbench, rng: Random) -> str | None:
     return insert_one_of(bench, rng, lines)
 
 
-@fault
+@operator
 def name_misspelt(bench: Workbench, rng: Random) -> str | None:
     """Two letters of a name have changed places, in one place."""
 
@@ -871,7 +846,7 @@ def name_misspelt(bench: Workbench, rng: Random) -> str | None:
     return change_text(bench, rng, is_module, change)
 
 
-@fault
+@operator
 def definition_renamed(bench: Workbench, rng: Random) -> str | None:
     """A function or class has a new name, and who uses it does not know."""
 
@@ -887,7 +862,7 @@ def definition_renamed(bench: Workbench, rng: Random) -> str | None:
     return change_text(bench, rng, is_module, change)
 
 
-@fault
+@operator
 def indentation_shifted(bench: Workbench, rng: Random) -> str | None:
     """A line stands further left or further right."""
 
@@ -903,7 +878,7 @@ def indentation_shifted(bench: Workbench, rng: Random) -> str | None:
     return change_text(bench, rng, is_module, change)
 
 
-@fault
+@operator
 def module_compiled(bench: Workbench, rng: Random) -> str | None:
     """Compiled modules were packed: alone, of another Python, or an older state that wins."""
     place = found(bench, rng, is_module)
@@ -934,7 +909,7 @@ def module_compiled(bench: Workbench, rng: Random) -> str | None:
 # -- metadata
 
 
-@fault
+@operator
 def requirement_changed(bench: Workbench, rng: Random) -> str | None:
     """A requirement is gone, doubled, of another version, or one of nobody's."""
     project = any_wheel(bench, rng)
@@ -970,7 +945,7 @@ def requirement_changed(bench: Workbench, rng: Random) -> str | None:
     return f"{project}: {what}: {chosen} {line if what != 'gone' else ''}"
 
 
-@fault
+@operator
 def metadata_field_wrong(bench: Workbench, rng: Random) -> str | None:
     """A field of METADATA says something else than the rest of the wheel."""
     project = any_wheel(bench, rng)
@@ -1007,7 +982,7 @@ def metadata_field_wrong(bench: Workbench, rng: Random) -> str | None:
     return f"{project}: {line}{', beside the old one' if doubled else ''}"
 
 
-@fault
+@operator
 def wheel_file_wrong(bench: Workbench, rng: Random) -> str | None:
     """WHEEL has another version, root or tag."""
     project = any_wheel(bench, rng)
@@ -1033,7 +1008,7 @@ def wheel_file_wrong(bench: Workbench, rng: Random) -> str | None:
     return f"{project}: WHEEL: {line or f'no {start}'}"
 
 
-@fault
+@operator
 def record_wrong(bench: Workbench, rng: Random) -> str | None:
     """RECORD lists something else than the archive holds."""
     project = any_wheel(bench, rng)
@@ -1074,7 +1049,7 @@ def retitle(wheel: WheelEdit, info: str) -> None:
     wheel.info = info
 
 
-@fault
+@operator
 def dist_info_wrong(bench: Workbench, rng: Random) -> str | None:
     """The dist-info directory has another name, or a second one came along from an older build."""
     project = any_wheel(bench, rng)
@@ -1099,7 +1074,7 @@ def dist_info_wrong(bench: Workbench, rng: Random) -> str | None:
     return f"{project}: {'a second' if second else 'another'} directory: {new}.dist-info"
 
 
-@fault
+@operator
 def file_renamed(bench: Workbench, rng: Random) -> str | None:
     """The file has another name: another tag, another version, another case."""
     project = any_wheel(bench, rng)
@@ -1138,7 +1113,7 @@ def file_renamed(bench: Workbench, rng: Random) -> str | None:
 # -- scripts, data and what reaches other packages
 
 
-@fault
+@operator
 def entry_points_wrong(bench: Workbench, rng: Random) -> str | None:
     """Entry points that cannot be written, cannot run, or take another program's name."""
     project = any_wheel(bench, rng)
@@ -1165,7 +1140,7 @@ def entry_points_wrong(bench: Workbench, rng: Random) -> str | None:
     return f"{project}: entry points: {lines.strip()!r}"
 
 
-@fault
+@operator
 def data_directory(bench: Workbench, rng: Random) -> str | None:
     """Files in the wheel's data directory that go where they should not."""
     project = any_wheel(bench, rng)
@@ -1193,7 +1168,7 @@ def data_directory(bench: Workbench, rng: Random) -> str | None:
     return f"{project}: {base}/{place}"
 
 
-@fault
+@operator
 def files_moved_to_data(bench: Workbench, rng: Random) -> str | None:
     """A build put the package, or a part of it, below the data directory."""
     project = any_wheel(bench, rng)
@@ -1207,7 +1182,7 @@ def files_moved_to_data(bench: Workbench, rng: Random) -> str | None:
     return f"{project}: {len(chosen)} files, as {chosen[0]}, below {base}"
 
 
-@fault
+@operator
 def start_hook(bench: Workbench, rng: Random) -> str | None:
     """The wheel does something at the start of every interpreter."""
     project = any_wheel(bench, rng)
@@ -1228,7 +1203,7 @@ def start_hook(bench: Workbench, rng: Random) -> str | None:
     return f"{project}: {name}: {text.strip()}"
 
 
-@fault
+@operator
 def stray_files(bench: Workbench, rng: Random) -> str | None:
     """What lay about when the wheel was built is in it, under names that others use."""
     project = any_wheel(bench, rng)
@@ -1261,7 +1236,7 @@ def stray_files(bench: Workbench, rng: Random) -> str | None:
     return f"{project}: a stray {name!r}"
 
 
-@fault
+@operator
 def file_of_other_wheel(bench: Workbench, rng: Random) -> str | None:
     """Two wheels bring the same file, with the same bytes or with others."""
     place = found(bench, rng, lambda name: is_module(name) or is_library(name))
@@ -1279,7 +1254,7 @@ def file_of_other_wheel(bench: Workbench, rng: Random) -> str | None:
 # -- extension modules and the set
 
 
-@fault
+@operator
 def extension_renamed(bench: Workbench, rng: Random) -> str | None:
     """An extension module is named as another Python, platform or module has it."""
     place = found(bench, rng, lambda name: ".cpython-311-" in name)
@@ -1306,7 +1281,7 @@ def extension_renamed(bench: Workbench, rng: Random) -> str | None:
     return f"{project}: {name} is named {new}"
 
 
-@fault
+@operator
 def library_of_other_build(bench: Workbench, rng: Random) -> str | None:
     """A library holds what another wheel's library of the set has."""
     one, other = found(bench, rng, is_library), found(bench, rng, is_library)
@@ -1317,7 +1292,7 @@ def library_of_other_build(bench: Workbench, rng: Random) -> str | None:
     return f"{one[0]}: {one[1]} holds {other[1]} of {other[0]}"
 
 
-@fault
+@operator
 def distribution_left_out(bench: Workbench, rng: Random) -> str | None:
     """A file of the set was not copied."""
     project = rng.choice(sorted(bench.paths))
@@ -1344,7 +1319,7 @@ def near_version(rng: Random, old: str) -> str:
     )  # fmt: skip
 
 
-@fault
+@operator
 def build_of_other_version(bench: Workbench, rng: Random) -> str | None:
     """One distribution of the set is another job's: all of the wheel says so."""
     project = any_wheel(bench, rng)
@@ -1364,7 +1339,7 @@ def build_of_other_version(bench: Workbench, rng: Random) -> str | None:
     return f"{project}: {new} in place of {old}{', inside too' if inside else ''}"
 
 
-@fault
+@operator
 def two_builds_of_one(bench: Workbench, rng: Random) -> str | None:
     """An older or newer build of a distribution lies beside the good one."""
     project = any_wheel(bench, rng)
@@ -1383,7 +1358,7 @@ def two_builds_of_one(bench: Workbench, rng: Random) -> str | None:
     return f"{project}: {new} beside {old}"
 
 
-@fault
+@operator
 def wheel_of_other_python(bench: Workbench, rng: Random) -> str | None:
     """One wheel is another Python's, platform's or nobody's, in name, tag and members."""
     project = any_wheel(bench, rng)
@@ -1412,7 +1387,7 @@ def wheel_of_other_python(bench: Workbench, rng: Random) -> str | None:
     return f"{project}: {new} in place of {old}"
 
 
-@fault
+@operator
 def pins_of_other_build(bench: Workbench, rng: Random) -> str | None:
     """What a wheel requires has the version of another set, in METADATA or in its source."""
     old, new = rng.choice(
@@ -1432,7 +1407,7 @@ def pins_of_other_build(bench: Workbench, rng: Random) -> str | None:
     return change_text(bench, rng, lambda name: name.endswith((".py", "METADATA")), change, info=True)
 
 
-@fault
+@operator
 def source_distribution_damaged(bench: Workbench, rng: Random) -> str | None:
     """A file of a source distribution is gone, empty, shorter by a line, or elsewhere."""
     project = pick(rng, sorted(name for name, path in bench.paths.items() if path.name.endswith(".tar.gz")))

@@ -22,16 +22,14 @@ SITE = sysconfig.get_paths()["purelib"]
 MODULE = re.compile(r"[A-Za-z_]\w*(/[A-Za-z_]\w*)*(\.py|\.cpython-[\w-]+\.so)")
 LIBRARY = re.compile(r".*\.so(\.\d+)*")
 # Trees of ROCm's own programs, which import from places of their own.
-APART = ("_rocm_sdk_devel/",)
+APART = ("_rocm_sdk_devel", "llvm", "libexec", "__pycache__")
 
 
 def places():
-    """Files below site-packages that installed packages list."""
-    for each in metadata.distributions():
-        for file in each.files or ():
-            name = str(file)
-            if not name.startswith("..") and not name.startswith(APART) and each.metadata["Name"] != "pip":
-                yield name
+    """Files below site-packages."""
+    for here, folders, names in os.walk(SITE):
+        folders[:] = [name for name in folders if name not in APART]
+        yield from (Path(here, name).relative_to(SITE).as_posix() for name in names)
 
 
 def attempt(act):
@@ -46,7 +44,7 @@ def main(result):
     names = sorted(set(places()))
     modules = []
     for name in names:
-        if MODULE.fullmatch(name) and "/llvm/" not in name and "libexec" not in name:
+        if MODULE.fullmatch(name):
             dotted = re.sub(r"(\.py|\.cpython-[\w-]+\.so)$", "", name).replace("/", ".")
             modules.append(dotted.removesuffix(".__init__"))
     seen = {
@@ -62,7 +60,7 @@ def main(result):
         "libraries": {
             name: attempt(lambda name=name: ctypes.CDLL(f"{SITE}/{name}"))
             for name in names
-            if LIBRARY.fullmatch(name) and "/llvm/" not in name and "libexec" not in name
+            if LIBRARY.fullmatch(name)
         },
     }
     Path(result).write_text(json.dumps(seen), encoding="utf-8")

@@ -2,7 +2,7 @@
 
 The verdict is that of pip, uv and an interpreter (`world`). Beside it stands what `rocwright check --set`
 says, of this tree or of several (`--tree NAME=PATH`), and where that finds nothing in a set that breaks,
-what it says with `--install`. Prints a line of JSON for each sample, then the table.
+what it says with `--install`. Prints the table.
 """
 
 from __future__ import annotations
@@ -21,15 +21,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from packaging.utils import canonicalize_name
-
 from real.fault_generator.base import Sample, make
 from real.fault_generator.world import World, lay_out
+from real.mutations_base import Workbench
+from real.mutations_good import TARGETS, by_project
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 WANTED = ("rocm[libraries,devel]", "torch", "torchvision", "torchaudio", "triton", "apex")
 EXPECT = ("rocm", "torch", "torchvision", "torchaudio", "triton", "apex")
 _LARGE = 4 << 20
+_CRASHED = "it crashed"
 
 
 @dataclass
@@ -38,13 +39,19 @@ class Tree:
 
     name: str
     path: Path
+    good: Path
+    proved: bool = False
     child: subprocess.Popen[str] | None = field(default=None, repr=False)
 
-    def static(self, folder: Path, targets: Sequence[str]) -> list[str]:
-        """Ids of rules that are broken, by what the files say."""
+    def ask(self, folder: Path, targets: Sequence[str], *, install: bool = False) -> list[str]:
+        """Ids of rules that are broken: by what the files say, or when the installation is proved, too."""
+        if install and not self.proved:
+            self.proved = True
+            wrong = self.ask(self.good, targets, install=True)
+            assert not wrong, f"{self.name} says of the good set, installed: {wrong}"
         if self.child is None or self.child.poll() is not None:
             self.child = subprocess.Popen(
-                [sys.executable, str(Path(__file__).with_name("judge.py"))],
+                [sys.executable, str(Path(__file__).with_name("judge.py")), self.good, self.good.parent],
                 env={**os.environ, "PYTHONPATH": str(self.path / "src")},
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
@@ -52,24 +59,11 @@ class Tree:
             )
         assert self.child.stdin is not None
         assert self.child.stdout is not None
-        asked = {"folder": str(folder), "expect": EXPECT, "targets": list(targets)}
+        asked = {"folder": str(folder), "expect": EXPECT, "targets": list(targets), "install": install}
         print(json.dumps(asked), file=self.child.stdin, flush=True)
         answer = self.child.stdout.readline()
-        found: list[str] = json.loads(answer) if answer else ["it crashed"]
+        found: list[str] = json.loads(answer) if answer else [_CRASHED]
         return found
-
-    def installed(self, folder: Path, targets: Sequence[str]) -> list[str]:
-        """Ids of rules that are broken when the installation is proved, too."""
-        words = ["check", "--set", str(folder), "--install", "--json", "--targets", ",".join(targets)]
-        done = subprocess.run(
-            [sys.executable, "-m", "rocwright", *words],
-            env={**os.environ, "PYTHONPATH": str(self.path / "src")},
-            capture_output=True,
-            text=True,
-        )
-        rows = json.loads(done.stdout)["findings"] if done.stdout.startswith("{") else []
-        found = sorted({row["rule"] for row in rows if row["severity"] == "error"})
-        return found or (["it crashed"] if done.returncode not in (0, 9) else [])
 
 
 # One world for each process.
@@ -83,10 +77,13 @@ def _begin(
     targets: Sequence[str],
     known: dict[int, dict[str, Any]],
     install: bool,
+    python: str,
 ) -> None:
     place = Path(tempfile.mkdtemp(dir=work))
-    asked = [Tree(*tree) for tree in trees]
+    lay_out(good, place / "good")
+    asked = [Tree(*tree, place / "good") for tree in trees]
     _here.update(good=good, place=place, trees=asked, targets=targets, known=known, install=install)
+    _here["python"] = python
 
 
 def _one(seed: int) -> dict[str, Any]:
@@ -97,18 +94,37 @@ def _one(seed: int) -> dict[str, Any]:
     row: dict[str, Any] = _here["known"].get(seed) or _verdict(sample)
     lay_out(sample.paths, folder)
     for tree in _here["trees"]:
-        static = tree.static(folder, _here["targets"])
-        known = static or row["verdict"] == "silent" or not _here["install"]
-        proved = [] if known else tree.installed(folder, _here["targets"])
+        static = tree.ask(folder, _here["targets"])
+        ask = row["verdict"] != "silent" and _here["install"] and set(static) <= {_CRASHED}
+        proved = tree.ask(folder, _here["targets"], install=True) if ask else []
         row["found"][tree.name] = {"static": static, "installed": proved}
     return row
+
+
+def spoilt(good: dict[str, Path], scratch: Path) -> dict[str, Path]:
+    """The good set with a torch that no Python reads."""
+    bench = Workbench(dict(good), scratch, {})
+    with bench.edit("torch") as wheel:
+        wheel.put("torch/__init__.py", "broken on purpose\n")
+    return bench.paths
+
+
+def _control() -> None:
+    """The good set is clean for each tree, and one that is broken is not."""
+    broken = _here["place"] / "broken"
+    lay_out(spoilt(_here["good"], _here["place"] / "spoilt"), broken)
+    for tree in _here["trees"]:
+        found = tree.ask(tree.good, _here["targets"])
+        assert not found, f"{tree.name} says of the good set: {found}"
+        assert tree.ask(broken, _here["targets"]), f"{tree.name} takes a torch that no Python reads"
 
 
 def _verdict(sample: Sample) -> dict[str, Any]:
     if "world" not in _here:
         good = _here["good"]
         heavy = tuple(name for name, path in good.items() if path.stat().st_size > _LARGE)
-        _here["world"] = World(good, _here["place"] / "world", WANTED, heavy)
+        broken = spoilt(good, _here["place"] / "spoilt")
+        _here["world"] = World(good, _here["place"] / "world", WANTED, broken, heavy, _here["python"])
     verdict = _here["world"].judge(sample.paths)
     return {
         "seed": sample.seed,
@@ -127,22 +143,24 @@ def run(
     seeds: Iterable[int],
     *,
     trees: Sequence[tuple[str, Path]] = (("this", REPOSITORY),),
-    targets: Sequence[str] = (),
+    targets: Sequence[str] = TARGETS,
     known: dict[int, dict[str, Any]] | None = None,
     install: bool = True,
     jobs: int = 2,
+    python: str = sys.executable,
 ) -> Iterable[dict[str, Any]]:
     """What became of each seed's sample, in order; of those in `known` only the trees are asked."""
     work.mkdir(parents=True, exist_ok=True)
-    begin = (good, work, trees, targets, known or {}, install)
+    begin = (good, work, trees, targets, known or {}, install, python)
     with ProcessPoolExecutor(jobs, initializer=_begin, initargs=begin) as pool:
+        pool.submit(_control).result()
         yield from pool.map(_one, seeds)
 
 
 def missed(row: dict[str, Any], tree: str) -> bool:
     """Whether a client notices, and the tree does not, even where it installs."""
     found = row["found"][tree]
-    return row["verdict"] != "silent" and not found["static"] and not found["installed"]
+    return row["verdict"] != "silent" and {*found["static"], *found["installed"]} <= {_CRASHED}
 
 
 def table(rows: Sequence[dict[str, Any]], trees: Sequence[str]) -> str:
@@ -168,9 +186,7 @@ def table(rows: Sequence[dict[str, Any]], trees: Sequence[str]) -> str:
 
 def good_set(*folders: Path) -> dict[str, Path]:
     """The wheels and sdists of folders by project."""
-    files = [path for folder in folders for path in sorted(folder.iterdir())]
-    ours = [path.resolve() for path in files if path.name.endswith((".whl", ".tar.gz"))]
-    return {str(canonicalize_name(path.name.split("-")[0])): path for path in ours}
+    return {name: path.resolve() for folder in folders for name, path in by_project(folder).items()}
 
 
 def main() -> None:
@@ -180,32 +196,29 @@ def main() -> None:
     parser.add_argument("--samples", type=int, default=50)
     parser.add_argument("--seed", type=int, default=1, help="the first seed")
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--targets", default="", help="of the good set, separated by commas")
+    parser.add_argument("--targets", default=",".join(TARGETS), help="of the good set, separated by commas")
     parser.add_argument("--tree", action="append", default=[], help="NAME=PATH of a checkout; also several")
-    parser.add_argument("--known", type=Path, help="lines of an earlier run, whose verdicts hold")
+    parser.add_argument("--rows", type=Path, help="keeps what came of each sample; its verdicts hold")
     parser.add_argument("--no-install", action="store_true", help="ask no tree for `--install`")
     options = parser.parse_args()
     named = [tuple(each.split("=", 1)) for each in options.tree] or [("this", str(REPOSITORY))]
-    trees = [(name, Path(path)) for name, path in named]
+    lines = options.rows.read_text().splitlines() if options.rows and options.rows.exists() else []
     rows = []
-    seeds = range(options.seed, options.seed + options.samples)
-    targets = options.targets.split(",") if options.targets else ()
-    lines = options.known.read_text().splitlines() if options.known else []
-    known = {row["seed"]: row for row in map(json.loads, (line for line in lines if line.startswith("{")))}
-    good = good_set(*options.good)
     for row in run(
-        good,
+        good_set(*options.good),
         options.work,
-        seeds,
-        trees=trees,
-        targets=targets,
-        known=known,
+        range(options.seed, options.seed + options.samples),
+        trees=[(name, Path(path)) for name, path in named],
+        targets=options.targets.split(","),
+        known={row["seed"]: row for row in map(json.loads, lines)},
         install=not options.no_install,
         jobs=options.jobs,
     ):
-        print(json.dumps(row), flush=True)
         rows.append(row)
-    print(table(rows, [name for name, _ in trees]))
+        if options.rows:
+            with options.rows.open("a") as out:
+                print(json.dumps(row), file=out)
+    print(table(rows, list(rows[0]["found"])))
 
 
 if __name__ == "__main__":
