@@ -35,7 +35,8 @@ def partial(inputs, note):
         out.write_text("whole")
         return Value(str(out))
     out.write_text("ha")
-    process.run(["/bin/sh", "-c", "sh -c 'echo $$ > pid.part; mv pid.part pid; exec sleep 60' & touch ready; wait"])
+    write = "echo $$ > pid.part; mv pid.part pid; exec sleep 60"
+    process.run(["/bin/sh", "-c", f"sh -c '{write}' & touch ready; wait"])
     out.write_text("whole")
     return Value(str(out))
 
