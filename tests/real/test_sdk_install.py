@@ -150,7 +150,8 @@ def test_another_device_package_needs_no_new_development_files(environment, inst
 
     def kernels():
         places = (tree / "lib/rocblas/library", tree / ".kpack")
-        return {path.name for place in places for path in place.glob("*")}
+        # What the host says of its build belongs to the libraries package, and stays.
+        return {path.name for place in places for path in place.glob("*")} - {"rocm-1.0.json"}
 
     one = kernels()
     assert [name for name in one if "gfx942" in name] and not [name for name in one if "gfx1100" in name]

@@ -187,7 +187,7 @@ ARTIFACTS = {
     "rand_dev": ["include/*rand/**/*", "lib/cmake/*rand/*"],
     "blas_dev": ["include/*sparse/**/*", "lib/cmake/*sparse/*"],
     "rand_lib": ["lib/lib*rand.so*"],
-    "blas_lib": ["lib/lib*sparse.so*"],
+    "blas_lib": ["lib/lib*sparse.so*", ".kpack/*"],
     "sysdeps_lib": ["lib/rocm_sysdeps/**/*"],
     "core-hip_lib": ["lib/libamdhip64*", "lib/libhiprtc*", "bin/.hip*", "share/hip/*"],
     "core-hip_dev": ["include/hip/**/*", "lib/cmake/hip*/*", "lib/*.a"],
