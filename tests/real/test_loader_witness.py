@@ -25,7 +25,8 @@ def rename(wheel: WheelEdit, member: str) -> None:
     data = wheel.read(member)
     own = (b"\0H5", b"\0GEOS", b"\0zmq_")
     wanted = next(name for name in image_edit.undefined(data) if name.startswith(own))
-    wheel.put(member, data.replace(wanted, wanted[:-2] + b"Q\0", 1))
+    # An editor of RPATHs leaves the old table of names behind.
+    wheel.put(member, data.replace(wanted, wanted[:-2] + b"Q\0"))
 
 
 def forget(wheel: WheelEdit, member: str) -> None:
@@ -45,7 +46,7 @@ def test_loader_and_rule_agree_on_a_published_wheel(name: str) -> None:
 
 @pytest.mark.parametrize(
     ("name", "ending"),
-    [("h5py", "h5py/h5f."), ("shapely", "shapely/lib."), ("pyzmq", "zmq/backend/cython/_zmq.")],
+    [("h5py", "h5py/defs."), ("shapely", "shapely/lib."), ("pyzmq", "zmq/backend/cython/_zmq.")],
 )
 @pytest.mark.parametrize("fault", [rename, forget])
 def test_loader_and_rule_miss_the_same_symbols(
