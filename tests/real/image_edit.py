@@ -58,6 +58,15 @@ def undefined(elf: bytes) -> list[bytes]:
     return [b"\0" + line.partition("@")[0].encode() + b"\0" for line in said.splitlines()]
 
 
+def needed(elf: bytes) -> list[str]:
+    """The libraries that a library needs by name."""
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(elf)
+        file.flush()
+        words = ["patchelf", "--print-needed", file.name]
+        return subprocess.run(words, check=True, capture_output=True, text=True).stdout.split()
+
+
 def compiled(source: str) -> bytes:
     """A library of this C source."""
     with tempfile.TemporaryDirectory() as folder:

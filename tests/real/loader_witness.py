@@ -12,7 +12,6 @@ import sys
 import tempfile
 import zipfile
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,6 +21,8 @@ from rocwright.check.run import CheckRequest, gather_paths
 _UNDEFINED = re.compile(r"undefined symbol: (?P<name>[^,\s]+)(?:, version \S+)?\s+\((?P<file>[^)]*)\)")
 _NO_VERSION = re.compile(r"symbol (?P<name>\S+), version \S+ not defined in file \S+ .*\((?P<file>[^)]*)\)")
 _INTERPRETER = ("Py", "_Py")
+# What an interpreter has loaded before any module.
+_BY_PYTHON = "libm.so.6"
 
 
 @dataclass(frozen=True)
@@ -43,9 +44,18 @@ class Difference:
     why: str = ""
 
 
-def ask_loader(path: Path) -> Said:
+@dataclass(frozen=True)
+class Compared:
+    """What both say of a wheel: members that were compared, where they differ, what both miss of which."""
+
+    members: tuple[str, ...]
+    differences: tuple[Difference, ...]
+    missed: frozenset[tuple[str, str]]
+
+
+def ask_loader(path: Path, preload: str = "") -> Said:
     """The loader's answer for one library, without the names of the interpreter."""
-    env = {**os.environ, "LC_ALL": "C"}
+    env = {**os.environ, "LC_ALL": "C", "LD_PRELOAD": preload}
     env.pop("LD_LIBRARY_PATH", None)
     done = subprocess.run(["ldd", "-r", path], capture_output=True, text=True, env=env, check=False)
     text = done.stdout + done.stderr
@@ -60,44 +70,41 @@ def ask_loader(path: Path) -> Said:
     return Said(frozenset(found), frozenset(lost), refused)
 
 
-def differences(wheel: Path) -> Iterator[Difference | str]:
-    """Each symbol of a wheel that one of the two misses alone; a text for each library that was compared."""
-    gathered = gather_paths(CheckRequest((wheel,)))
-    context = gathered.context
+def compared(wheel: Path) -> Compared:
+    """Ask both for each library of a wheel."""
+    context = gather_paths(CheckRequest((wheel,))).context
     (facts,) = context.files
-    scopes = context.scopes
+    members: list[str] = []
+    found: list[Difference] = []
+    missed: set[tuple[str, str]] = set()
     with tempfile.TemporaryDirectory() as folder, zipfile.ZipFile(wheel) as archive:
         archive.extractall(folder)
         for elf in native(facts, context):
-            said = ask_loader(Path(folder, elf.member))
+            program = elf.interp is not None or elf.kind == "exec"
+            said = ask_loader(Path(folder, elf.member), "" if program else _BY_PYTHON)
             if elf.symbols is None or said.refused:
                 continue
-            yield elf.member
-            ours = {want.name for want in scopes.missing(facts, elf, closed=False)}
+            members.append(elf.member)
+            ours = {want.name for want in context.scopes.missing(facts, elf, closed=False)}
             ours = {name for name in ours if not name.startswith(_INTERPRETER)}
-            inside = [one.symbols for one in facts.elf if one.symbols is not None and one is not elf]
-            for name in sorted(said.undefined - ours):
-                if any(hash(name.encode()) in symbols.defined for symbols in inside):
-                    why = "another library of the wheel defines it, and may be loaded before"
-                elif said.lost:
-                    why = "a library that it loads is not at hand"
-                elif not elf.symbols.inits:
-                    why = "no module: whoever opens it may define it"
-                else:
-                    why = ""
-                yield Difference(elf.member, name, "loader", why)
-            for name in sorted(ours - said.undefined):
-                yield Difference(elf.member, name, "check")
+            missed |= {(elf.member, name) for name in ours & said.undefined}
+            if said.lost:
+                why = "a library that it loads is not at hand"
+            else:
+                why = "" if elf.symbols.inits else "no module: whoever opens it may define it"
+            found += [Difference(elf.member, name, "loader", why) for name in sorted(said.undefined - ours)]
+            found += [Difference(elf.member, name, "check") for name in sorted(ours - said.undefined)]
+    return Compared(tuple(members), tuple(found), frozenset(missed))
 
 
 def main(names: list[str]) -> None:
     """Print the differences of each wheel, and how many there are of each kind."""
     counts = Counter[str]()
     for name in names:
-        for one in differences(Path(name)):
-            if isinstance(one, str):
-                counts["libraries"] += 1
-                continue
+        said = compared(Path(name))
+        counts["libraries"] += len(said.members)
+        counts["both"] += len(said.missed)
+        for one in said.differences:
             counts[f"{one.by}: {one.why}"] += 1
             print(Path(name).name[:40], one.member, one.by, one.symbol, one.why, sep="\t", flush=True)
     for kind, count in counts.most_common():

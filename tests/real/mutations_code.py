@@ -40,6 +40,21 @@ def elf_other_machine(wheel: WheelEdit) -> None:
     wheel.put(TRITON, image_edit.for_machine(wheel.read(TRITON), image_edit.AARCH64))
 
 
+@breaks("elf-machine", LEGACY, "torch", "the header of a library names another system")
+def elf_other_system(wheel: WheelEdit) -> None:
+    wheel.put(C10, image_edit.patched(wheel.read(C10), 7, b"\x09"))
+
+
+@breaks("elf-readable", LEGACY, "torch", "the header of a library names no version of ELF")
+def elf_no_version(wheel: WheelEdit) -> None:
+    wheel.put(C10, image_edit.patched(wheel.read(C10), 20, b"\0"))
+
+
+@breaks("elf-readable", LEGACY, "torch", "a library has the type of an object file")
+def elf_object_file(wheel: WheelEdit) -> None:
+    wheel.put(C10, image_edit.patched(wheel.read(C10), 16, b"\1"))
+
+
 @breaks("elf-needed", LEGACY, "triton", "a library needs one that nothing brings")
 def elf_needs_nowhere(wheel: WheelEdit) -> None:
     patchelf(wheel, TRITON, "--add-needed", "libLLVM-99.so.1")
@@ -102,6 +117,11 @@ def elf_system_soname(wheel: WheelEdit) -> None:
     patchelf(wheel, "torch/lib/libstdc++.so.6", "--set-soname", "libstdc++.so.6")
 
 
+@breaks("elf-soname", LEGACY, "torch", "a library was linked with the name of another one")
+def elf_other_soname(wheel: WheelEdit) -> None:
+    patchelf(wheel, C10, "--set-soname", "libtorch_cpu.so")
+
+
 @breaks("elf-manylinux", LEGACY, "torch", "the wheel claims a system older than its C++ runtime")
 def elf_older_than_runtime(wheel: WheelEdit) -> None:
     wheel.retag("linux_x86_64", "manylinux2014_x86_64")
@@ -142,6 +162,15 @@ def elf_version_that_never_was(wheel: WheelEdit) -> None:
     wheel.put(TORCH_CPU, image_edit.patched(data, at, b"\0GLIBCXX_3.9\0"))
 
 
+@breaks("elf-symbols", LEGACY, "triton", "an extension wants a name of Python's that no Python has")
+def misspelt_name_of_python(wheel: WheelEdit) -> None:
+    source = """
+        extern void *PyExc_RuntimeErorr; void *PyModule_Create2(void *, int);
+        void *PyInit_libtriton(void) { return PyExc_RuntimeErorr ? 0 : PyModule_Create2(0, 3); }
+    """
+    wheel.put(TRITON, image_edit.compiled(source))
+
+
 @breaks("elf-program", LEGACY, "torch", "a program has the name of a library that others need")
 def elf_program(wheel: WheelEdit) -> None:
     wheel.put(C10, image_edit.patched(wheel.read(C10), 16, b"\2\0"), mode=FILE | 0o755)
@@ -150,6 +179,11 @@ def elf_program(wheel: WheelEdit) -> None:
 @breaks("extension-init", LEGACY, "triton", "an extension module was copied to another name")
 def extension_of_another_name(wheel: WheelEdit) -> None:
     wheel.put(TRITON.replace("libtriton", "libtriton_fast"), wheel.read(TRITON))
+
+
+@breaks("extension-init", LEGACY, "triton", "an extension module has a number behind its name")
+def extension_with_a_number(wheel: WheelEdit) -> None:
+    wheel.put(TRITON + ".1", wheel.read(TRITON))
 
 
 @breaks("stable-abi", LEGACY, "triton", "an extension for every Python uses what only one of them has")

@@ -79,7 +79,8 @@ class ElfFacts:
 
     `kind` and `machine` as in `binary.elf.Elf`; of a file for a 32-bit or big-endian machine (`bits`,
     `order`)
-    nothing else is known. `program` marks a position-independent program, which is no library. `symbols`
+    nothing else is known. `program` marks a position-independent program, which is no library; `system` is
+    the number of the operating system in its header. `symbols`
     is None
     where they are not known. `versions` are the symbol versions it needs of a library
     (`libc.so.6` -> `GLIBC_2.34`). `stack` is
@@ -112,6 +113,7 @@ class ElfFacts:
     bits: int = 64
     order: Literal["little", "big"] = "little"
     program: bool = False
+    system: int = 0
     symbols: Symbols | None = field(default=None, repr=False)
 
 

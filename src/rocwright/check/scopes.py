@@ -114,6 +114,17 @@ class Scopes:
             return []
         return [want.name for want in _undefined(map(Want, names), self._around(facts, elf))]
 
+    def interpreter(self, minor: int) -> frozenset[str] | None:
+        """The names of its own that Python 3.`minor` defines; None where they are not recorded."""
+        return self._runtimes.interpreter.names.get(minor)
+
+    def serves_modules(self, elf: ElfFacts) -> bool:
+        """Whether a library is an extension module, or one needs it."""
+        return any(
+            one.symbols is not None and one.symbols.inits
+            for one in (elf, *(user.elf for user in self._users(elf)))
+        )
+
     # Who loads whom.
 
     @cached_property

@@ -13,6 +13,7 @@ from rocwright.binary.elf import PT_DYNAMIC, read_elf
 from rocwright.binary.symbols import Want, known_symbols, read_symbols
 from rocwright.binary.view import Mapped
 from rocwright.check.facts import Member
+from rocwright.check.gather.look import Look
 from rocwright.check.rules.metadata import foreign_extensions
 from rocwright.check.rules.symbols import init_name
 from rocwright.errors import InvalidInput
@@ -139,6 +140,22 @@ def test_an_interpreter_has_loaded_the_library_of_mathematics_and_a_program_has_
     assert said("elf-symbols", wheel("pkg", by_runtime)) == []
 
 
+@pytest.mark.parametrize(
+    ("name", "member", "told"),
+    [
+        ("PyExc_RuntimeErorr", MODULE, 1),
+        ("PyExc_RuntimeErorr", "pkg/a.so", 1),
+        ("PyExc_RuntimeErorr", "pkg/a.cpython-312d-x86_64-linux-gnu.so", 0),
+        ("PyExc_RuntimeError", MODULE, 0),
+        ("_PyObject_GetState", MODULE, 0),
+        ("PyLong_AsInt", MODULE, 1),  # since 3.13
+    ],
+)
+def test_a_module_wants_what_its_python_has(name: str, member: str, told: int) -> None:
+    module = elf(member, symbols=known_symbols(["PyInit_a"], [Want(name)]))
+    assert len(said("elf-symbols", wheel("pkg", module))) == told
+
+
 def test_what_is_not_known_is_not_told() -> None:
     module = elf(MODULE, "libelsewhere.so.1", symbols=USER)
     assert said("elf-symbols", wheel("pkg", module)) == []
@@ -194,6 +211,63 @@ def test_a_module_is_entered_by_its_name(inits: list[str], wanted: list[str], co
     assert len(said("extension-init", wheel("pkg", module))) == count
 
 
+def test_a_package_that_is_a_module_has_the_name_of_its_folder() -> None:
+    symbols = known_symbols(["PyInit_pkg"])
+    assert said("extension-init", wheel("pkg", elf("pkg/__init__.abi3.so", symbols=symbols))) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "needs", "count"),
+    [
+        ("a.cpython-312-x86_64-linux-gnu.so.1", "", 1),
+        ("a.cpython-312-x86_64-linux-gnu", "", 1),
+        ("a.so.1", "", 1),
+        ("a.so.1", "a.so.1", 0),
+        ("a.so", "", 0),
+        ("a.pypy39-pp73-x86_64-linux-gnu.so", "", 0),
+        ("libpython3.12.so.1.0", "", 0),
+    ],
+)
+def test_a_module_has_a_name_that_is_imported(name: str, needs: str, count: int) -> None:
+    module = elf(f"pkg/{name}", symbols=known_symbols(["PyInit_a"]))
+    user = elf("pkg/libu.so", *filter(None, [needs]), symbols=known_symbols([]))
+    assert len(said("extension-init", wheel("pkg", module, user))) == count
+
+
+@pytest.mark.parametrize(
+    ("soname", "count"), [("liba.so", 1), ("libb.so", 0), ("libb.so.2", 0), ("libelsewhere.so", 0)]
+)
+def test_a_library_has_no_name_of_another(soname: str, count: int) -> None:
+    one = elf("pkg/liba.so", symbols=known_symbols(["a"]))
+    other = elf("pkg/libb.so", soname=soname, symbols=known_symbols(["b"]))
+    copy = elf("pkg/libcopy.so", soname="liba.so", symbols=known_symbols(["a"]))
+    user = elf("pkg/u.so", "liba.so", "libb.so", "libcopy.so", symbols=known_symbols([]))
+    assert len(said("elf-soname", wheel("pkg", one, other, copy, user))) == count
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "what"),
+    [
+        (6, 2, "a version of ELF that there is none of"),
+        (20, 0, "a version of ELF that there is none of"),
+        (16, 1, "is an object file"),
+        (16, 4, "is the dump of a process"),
+        (16, 9, "unknown ELF type 9"),
+    ],
+)
+def test_headers_that_no_loader_takes(tmp_path: Path, place: int, value: int, what: str) -> None:
+    data = bytearray(compiled(tmp_path, SOURCE).read_bytes())
+    data[place] = value
+    found = Look()("pkg/x.so", Mapped(Path("x.so"), bytes(data))).elf
+    assert found is not None and found.problem is not None and what in found.problem
+
+
+@pytest.mark.parametrize(("system", "count"), [(0, 0), (3, 0), (9, 1)])
+def test_the_loader_takes_libraries_for_linux(system: int, count: int) -> None:
+    assert len(said("elf-machine", wheel("pkg", elf("pkg/a.so", system=system)))) == count
+    assert said("elf-machine", wheel("pkg", elf("pkg/tool", system=system, interp="/lib64/ld.so"))) == []
+
+
 def test_names_of_entries() -> None:
     assert init_name("spam") == "PyInit_spam"
     assert init_name("lančmít") == "PyInitU_lanmt_2sa6t"  # the example of PEP 489
@@ -203,6 +277,7 @@ def test_names_of_entries() -> None:
     ("name", "told"),
     [
         ("PyList_New", None),
+        ("PyUnicode_AsUTF8AndSize", None),  # promised since 3.10, and there before
         (
             "PyObject_Vectorcall",
             "it uses PyObject_Vectorcall (3.12), newer than Python 3.9, for which it is tagged",
@@ -229,6 +304,8 @@ def test_the_stable_abi(name: str, told: str | None) -> None:
         ("cp39-abi3", "a.cpython-311-x86_64-linux-gnu.so", 1),
         ("py3-none", "a.cpython-311-x86_64-linux-gnu.so", 1),
         ("cp311-none", "a.cpython-311-x86_64-linux-gnu.so", 0),
+        ("cp311-cp311", "_C.cpython-39-x86_64-linux-gnu.so", 1),
+        ("cp311-cp311", "_C.so", 0),
         ("cp39-abi3", "a.abi3.so", 0),
     ],
 )

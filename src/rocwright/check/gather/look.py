@@ -36,6 +36,7 @@ _DT_TEXTREL, _DT_FLAGS, _DF_TEXTREL = 22, 30, 4
 _DT_FLAGS_1, _DF_1_PIE = 0x6FFFFFFB, 0x08000000
 _LOADED = ("dyn", "exec")
 _MACHINE = slice(18, 20)
+_IDENT_VERSION, _SYSTEM, _VERSION = 6, 7, slice(20, 24)
 _HEAD = 64
 _PAGE = 4096  # the smallest there is
 _PE_MAGIC, _PE_SIGNATURE, _PE_OFFSET_AT = b"MZ", b"PE\0\0", 60
@@ -133,7 +134,12 @@ class Look:
             return ElfFacts(name, *other, bits=32 * head[4], order="little" if head[5] == 1 else "big")
         try:
             elf = read_elf(view)
-            facts = _elf_facts(name, elf)
+            if head[_IDENT_VERSION] != 1 or int.from_bytes(head[_VERSION], "little") != 1:
+                return ElfFacts(name, problem="its header names a version of ELF that there is none of")
+            if elf.kind not in _LOADED and _SHARED.fullmatch(name):
+                what = "an object file" if elf.kind == "rel" else "the dump of a process"
+                return ElfFacts(name, problem=f"it is named like a library, but is {what}")
+            facts = replace(_elf_facts(name, elf), system=head[_SYSTEM])
             if elf.kind in _LOADED:
                 facts = replace(facts, symbols=read_symbols(elf))
         except InvalidInput as error:

@@ -18,6 +18,7 @@ from rocwright.wheel.tags import platform_of
 _REBUILD = "build the wheel again; a wheel is never repaired by hand"
 OTHER_SYSTEM = "build the wheel on the system that its tag names, or give it the other tag"
 _LOADED = ("dyn", "exec")
+_LINUX = (0, 3)  # EI_OSABI: System V, GNU
 _APPLE = ("macosx_", "ios_")
 _SHOWN = 4
 
@@ -73,6 +74,12 @@ def _machine(facts: Facts, context: Context) -> Iterator[Problem]:
                 f"it is for {elf.bits}-bit {elf.order}-endian {names.get(elf.machine)}, the wheel is for "
                 f"{form[0]}-bit {form[1]}-endian",
                 "build it with the compiler of the platform that the tag names (no -mx32, -mabi=ilp32)",
+                elf.member,
+            )
+        elif elf.system not in _LINUX and elf.kind == "dyn" and elf.interp is None:
+            yield Problem(
+                f"it is for the system with number {elf.system}, and the loader of Linux refuses it",
+                "build it with the compiler of the platform that the tag names; edit no headers",
                 elf.member,
             )
 
@@ -206,6 +213,30 @@ def _at(directory: str, name: str) -> str:
     return name if directory == "." else f"{directory}/{name}"
 
 
+def _soname(facts: Facts, context: Context) -> Iterator[Problem]:
+    """What is loaded under one name answers for its SONAME, too: the library of that name never gets in."""
+    needed = {name for elf in facts.elf for name in elf.needed}
+    named = {PurePosixPath(elf.member).name: elf for elf in native(facts, context)}
+    for name, elf in named.items():
+        soname = elf.soname or name
+        other = named.get(soname)
+        # The same library may be there under several names, as a wheel has no links.
+        if other is None or soname.partition(".so")[0] == name.partition(".so")[0] or _alike(elf, other):
+            continue
+        if name in needed and soname in needed:
+            yield Problem(
+                f"its SONAME is {soname}: once it is loaded, nothing loads {other.member}, which others need",
+                "link it with its own name: -Wl,-soname",
+                elf.member,
+            )
+
+
+def _alike(one: ElfFacts, other: ElfFacts) -> bool:
+    if one.symbols is None or other.symbols is None:
+        return True
+    return one.symbols.defined.hashes == other.symbols.defined.hashes
+
+
 def _system_soname(facts: Facts, context: Context) -> Iterator[Problem]:
     """One copy serves a whole process: an older copy of ours breaks what the system built with the newer."""
     if not linux_tags(facts):
@@ -268,6 +299,7 @@ RULES = (
         "Libraries needed from the same package, or a required one, lie where the RPATH leads.",
         _search_path,
     ),
+    Rule("elf-soname", "No library has the SONAME of another one that is needed beside it.", _soname),
     Rule(
         "elf-system-soname",
         "No library takes the place of the system's C or C++ runtime in a directory that is searched.",

@@ -16,6 +16,10 @@ _SHOWN = 3
 _LIBRARY = re.compile(r".+\.so(\.[0-9]+)*")
 # Names that only the import system gives meaning to; a plain `.so` may be anything.
 _MODULE = re.compile(r"(?P<name>[^./]+)\.(?:cpython-3[0-9]+[a-z]*(?:-[^./]+)?|abi3t?)\.so")
+# A module's name, with something behind it or its end cut off.
+_LOST = re.compile(r"[^./]+(?:\.(?:cpython-3|abi3)[^./]*)?\.so\.[0-9.]+|[^./]+\.cpython-3[^./]*")
+_VERSIONED = re.compile(r"\.cpython-3([0-9]+)-[^./]+\.so$")
+_ABI = re.compile(r"cp3([0-9]+)")
 _STABLE_TAG = re.compile(r"cp3([0-9]+)-abi3")
 # Without one of these nothing makes a module: it is a library that something else opens.
 _MAKES_MODULE = frozenset({"PyModule_Create2", "PyModule_FromDefAndSpec2", "PyModuleDef_Init"})
@@ -31,6 +35,39 @@ def _symbols(facts: Facts, context: Context) -> Iterator[Problem]:
                 "build it against the libraries that it is published with, or link what has the symbol",
                 elf.member,
             )
+            continue
+        minor = _minor(facts, elf)
+        lacking = _no_python_has(facts, elf, minor, context) if minor is not None else []
+        if lacking:
+            yield Problem(
+                f"neither Python 3.{minor} nor anything that it loads defines {_shown(lacking)}",
+                "build it with the headers of the Python that it is for",
+                elf.member,
+            )
+
+
+def _minor(facts: Facts, elf: ElfFacts) -> int | None:
+    """The Python that a library is for, when it is only one: its own name says it, or the wheel's tags."""
+    match = _VERSIONED.search(PurePosixPath(elf.member).name)
+    if match is not None:
+        return int(match[1])
+    abis = {tag.split("-")[1] for tag in facts.tags}
+    one = _ABI.fullmatch(next(iter(abis))) if len(abis) == 1 else None
+    return None if one is None or _MODULE.fullmatch(PurePosixPath(elf.member).name) else int(one[1])
+
+
+def _no_python_has(facts: Facts, elf: ElfFacts, minor: int, context: Context) -> list[str]:
+    """What a library that Python loads wants of it, and no release of this version is known to have."""
+    known = context.scopes.interpreter(minor)
+    if known is None or elf.symbols is None or not context.scopes.serves_modules(elf):
+        return []
+    since = context.stable_abi.since
+    names = [
+        name
+        for name in sorted(elf.symbols.python)
+        if name not in known and since.get(name, minor + 1) > minor
+    ]
+    return context.scopes.undefined(facts, elf, names) if names else []
 
 
 def _spelled(want: Want) -> str:
@@ -58,11 +95,23 @@ def _program(facts: Facts, _: Context) -> Iterator[Problem]:
 
 
 def _init(facts: Facts, context: Context) -> Iterator[Problem]:
+    needed = {name for elf in facts.elf for name in elf.needed}
     for elf in native(facts, context):
-        match = _MODULE.fullmatch(PurePosixPath(elf.member).name)
+        path = PurePosixPath(elf.member)
+        stem = path.name.partition(".")[0]
+        if _LOST.fullmatch(path.name) and elf.symbols and init_name(stem) in elf.symbols.inits:
+            if not needed & {path.name, elf.soname}:
+                yield Problem(
+                    "it is an extension module under a name that no Python imports",
+                    f"call it {stem}.abi3.so, or as the suffix of its Python says, without more behind",
+                    elf.member,
+                )
+            continue
+        match = _MODULE.fullmatch(path.name)
         if match is None or elf.symbols is None or elf.kind != "dyn" or elf.program:
             continue
-        wanted = init_name(match["name"])
+        # A package may be an extension itself, and has the name of its folder.
+        wanted = init_name(path.parent.name if match["name"] == "__init__" else match["name"])
         inits = elf.symbols.inits
         if wanted in inits:
             continue
@@ -99,7 +148,13 @@ def _stable(facts: Facts, context: Context) -> Iterator[Problem]:
             continue
         used = sorted(elf.symbols.python) if elf.symbols else []
         other = context.scopes.undefined(facts, elf, [name for name in used if name not in since])
-        later = [f"{name} (3.{since[name]})" for name in used if since.get(name, 0) > max(oldest, 2)]
+        # What was there before it was promised does no harm.
+        known = context.scopes.interpreter(oldest) or frozenset()
+        later = [
+            f"{name} (3.{since[name]})"
+            for name in used
+            if since.get(name, 0) > max(oldest, 2) and name not in known
+        ]
         if other:
             yield Problem(
                 f"it uses {_shown(other)}, no part of the stable ABI that its tag promises",
@@ -127,7 +182,11 @@ RULES = (
         _symbols,
     ),
     Rule("elf-program", "No program lies under the name of a library or an extension module.", _program),
-    Rule("extension-init", "An extension module defines the function that Python enters it by.", _init),
+    Rule(
+        "extension-init",
+        "An extension module has a name that Python imports, and the function to enter it by.",
+        _init,
+    ),
     Rule(
         "stable-abi",
         "Modules of a wheel tagged abi3 use nothing but the stable ABI of the Python in the tag.",
