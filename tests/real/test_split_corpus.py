@@ -8,6 +8,7 @@ import itertools
 import shutil
 import subprocess
 import zipfile
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,7 @@ from real import corpus_rows
 from rocwright.binary.elf import read_elf
 from rocwright.binary.view import mapped
 from rocwright.device_code.archives import split_library
-from rocwright.device_code.kernels import registered_kernels
+from rocwright.device_code.kernels import kernels_of_wrappers
 from rocwright.device_code.tree.merge import merge_trees
 from rocwright.device_code.tree.split import split_tree
 from rocwright.device_code.verify.verify import verify
@@ -99,12 +100,16 @@ def test_every_kernel_that_a_host_launches_is_in_its_archives(split):
     """
     for _, original, directory, _ in split:
         with mapped(directory / original.name) as file:
-            launched = registered_kernels(read_elf(file), file)
-        assert launched, original
-        defined = set()
+            by_wrapper = kernels_of_wrappers(read_elf(file), file)
+        assert by_wrapper, original
+        defined = defaultdict(set)
         for path in (directory / ".kpack").iterdir():
-            defined.update(*map(_defined, kpack_reader.read_kpack(path).entries.values()))
-        assert launched <= defined, original
+            for (_, number, _), code in kpack_reader.read_kpack(path).entries.items():
+                defined[number] |= _defined(code)
+        launched = frozenset().union(*by_wrapper.values())
+        assert launched <= set().union(*defined.values()), original
+        strange = [n for n, names in by_wrapper.items() if n >= 0 and names.isdisjoint(defined[n])]
+        assert strange == [], original
 
 
 def _defined(code: bytes) -> set[str]:

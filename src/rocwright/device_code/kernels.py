@@ -9,8 +9,9 @@ can be read out of the code without a disassembler. Source: clang's CGCUDANV.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
+from typing import NamedTuple
 
 from rocwright.binary import elf as fmt
 from rocwright.binary.elf import Elf, Section, read_elf
@@ -38,20 +39,12 @@ _UNKNOWN = -1  # the number of a wrapper that cannot be told
 _DESCRIPTOR = b".kd"  # what the symbol of a kernel's descriptor ends with
 
 
-def registered_kernels(elf: Elf, file: View) -> frozenset[str] | None:
-    """Names of the kernels that constructors register; None where they cannot be told.
-
-    They cannot for machines other than x86-64 and aarch64, for files without section headers, and where
-    wrappers are handed over and no name is understood. Raises `InvalidElf` for tables outside of the file.
-    """
-    found = kernels_of_wrappers(elf, file)
-    return None if found is None else frozenset().union(*found.values())
-
-
 def kernels_of_wrappers(elf: Elf, file: View) -> dict[int, frozenset[str]] | None:
-    """Number of each wrapper → names of the kernels that are registered with it, -1 where it cannot be told.
+    """Number of each wrapper → names of the kernels that constructors register with it, -1 where that is unknown.
 
-    None and errors as of `registered_kernels`; a wrapper without a kernel is left out.
+    A wrapper without a kernel is left out. None where nothing can be told: for machines other than x86-64 and
+    aarch64, for files without section headers, and where wrappers are handed over and no name is understood.
+    Raises `InvalidElf` for tables outside of the file.
     """
     if elf.machine not in (fmt.EM_X86_64, fmt.EM_AARCH64) or not elf.section_table:
         return None
@@ -203,6 +196,30 @@ class _Constructors:
             and s.type == fmt.SHT_PROGBITS
             and s.name != fmt.HIP_FATBIN
         ]
+
+
+class Strange(NamedTuple):
+    """A wrapper that has another's code: its number, a kernel that is launched, and one that is defined."""
+
+    number: int
+    launched: str
+    defined: str
+
+
+def strange_wrapper(
+    launches: Mapping[int, frozenset[str]], defined: Mapping[int, Sequence[frozenset[str] | None]]
+) -> Strange | None:
+    """The first wrapper none of whose kernels is in its code in any archive; None where all may be its code.
+
+    `launches` are as of `kernels_of_wrappers`; `defined` are the kernels in the code of each wrapper, of one
+    archive after the other, None where they cannot be read. Some kernels may be left out of some targets.
+    """
+    for number, names in sorted(launches.items()):
+        held = defined.get(number, ())
+        known = [each for each in held if each]
+        if number >= 0 and known and len(known) == len(held) and not names & frozenset().union(*known):
+            return Strange(number, min(names), min(known[0]))
+    return None
 
 
 def defined_kernels(file: View) -> frozenset[str]:

@@ -14,7 +14,7 @@ from needs import find_lld, find_llvm_tool, needs, needs_lld
 from oracle.fat_library import build_library, bundle, code_object
 from rocwright.binary.elf import read_elf
 from rocwright.binary.view import mapped
-from rocwright.device_code.kernels import kernels_of_wrappers, registered_kernels
+from rocwright.device_code.kernels import kernels_of_wrappers
 
 # Two units: the first registers two kernels and a variable, the second one; both also call other functions.
 _UNIT = """
@@ -61,7 +61,8 @@ def _library(folder: Path, *options: str, units: tuple[tuple[str, ...], ...] = (
 
 def _names(path: Path) -> frozenset[str] | None:
     with mapped(path) as file:
-        return registered_kernels(read_elf(file), file)
+        found = kernels_of_wrappers(read_elf(file), file)
+    return None if found is None else frozenset().union(*found.values())
 
 
 @pytest.mark.parametrize("level", ["-O0", "-O1", "-O2", "-O3"])

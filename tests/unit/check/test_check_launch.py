@@ -15,6 +15,7 @@ from oracle.fat_library import build_library, bundle
 from rocwright.check.facts import ElfFacts, KpackFacts
 from rocwright.check.gather import gather
 from rocwright.device_code.kpack import Marker
+from rocwright.device_code.verify.verify import verify
 from unit.check.kpack_cases import Case, code_with, split_case
 
 HOST = "_rocm/lib/libfat.so"
@@ -97,6 +98,30 @@ def test_a_host_whose_build_is_named_is_not_read_further(tmp_path: Path) -> None
     gathered = gather(path)
     assert gathered.elf[0].launches is None
     assert gathered.archives[0].defined == {}
+
+
+@needs("gcc", "llvm-mc", "ld.lld")
+@pytest.mark.parametrize(
+    ("defined", "rule", "what"),
+    [
+        (
+            "_Z6fourthv",
+            "kpack-stranger",
+            "for wrapper 1 of root/lib/libfat.so it defines _Z6fourthv, and _Z5thirdv",
+        ),
+        ("_Z5thirdv", "", ""),
+    ],
+)
+def test_archives_that_name_no_build_beside_a_library(
+    defined: str, rule: str, what: str, tmp_path: Path
+) -> None:
+    one = split(tmp_path / "one", ("_Z5firstv",), ("_Z5thirdv",))
+    other = split(tmp_path / "other", ("_Z5firstv",), (defined,))
+    data = other.archive("gfx90a").read_bytes()
+    one.archive("gfx90a").write_bytes(data.replace(b"host_build", b"xxxx_build"))
+    report = verify([one.root])
+    assert [finding.rule for finding in report.findings] == [rule] * bool(rule)
+    assert [finding.cause for finding in report.findings] == [f"{what} is launched"] * bool(rule)
 
 
 FIRST, SECOND = frozenset({"_Z5firstv"}), frozenset({"_Z6secondv"})

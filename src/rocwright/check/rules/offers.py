@@ -12,6 +12,7 @@ from rocwright.check.context import Context, Problem, SetRule, parsed_requiremen
 from rocwright.check.environments import PythonPlatform, named_extras
 from rocwright.check.facts import ElfFacts, Facts, KpackFacts, OriginFacts
 from rocwright.check.rules.sets import fitting, versions_held, without
+from rocwright.device_code.kernels import strange_wrapper
 from rocwright.device_code.kpack import Marker
 from rocwright.device_code.origin import SplitOrigin
 from rocwright.device_code.source import archives_among
@@ -188,25 +189,25 @@ def _launch(context: Context) -> Iterator[tuple[str, Problem]]:
 def _never_found(
     host: Facts, elf: ElfFacts, kernel: str, archives: list[tuple[Facts, KpackFacts]]
 ) -> Iterator[tuple[str, Problem]]:
-    """A wrapper none of whose kernels is in its code for any target; some may be left out of some targets."""
-    for number, names in sorted((elf.launches or {}).items()):
-        holders = [(device, one) for device, one in archives if number < one.wrappers.get(kernel, 0)]
-        defined = [one.defined.get((kernel, number)) for _, one in holders]
-        known = [each for each in defined if each is not None]
-        if number < 0 or not known or len(known) < len(defined) or names & frozenset().union(*known):
-            continue
-        there = min(known[0])
-        for device, archive in holders:
-            yield (
-                device.name,
-                Problem(
-                    f"its code of {kernel} is that of another build than {host.name}: for wrapper {number} "
-                    f"it defines {there}, and {min(names)} is launched",
-                    _ONE_SPLIT,
-                    archive.member,
-                ),
-            )
+    """Code that cannot be that of its wrapper: none of the kernels is in it, for any target."""
+    holders = {
+        number: [(device, one) for device, one in archives if number < one.wrappers.get(kernel, 0)]
+        for number in elf.launches or {}
+    }
+    defined = {n: [one.defined.get((kernel, n)) for _, one in held] for n, held in holders.items()}
+    strange = strange_wrapper(elf.launches or {}, defined)
+    if strange is None:
         return
+    for device, archive in holders[strange.number]:
+        yield (
+            device.name,
+            Problem(
+                f"its code of {kernel} is that of another build than {host.name}: for wrapper "
+                f"{strange.number} it defines {strange.defined}, and {strange.launched} is launched",
+                _ONE_SPLIT,
+                archive.member,
+            ),
+        )
 
 
 def _further(archive: KpackFacts, host: Facts, elf: ElfFacts, kernel: str) -> Problem:

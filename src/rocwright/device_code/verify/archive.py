@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -16,9 +16,10 @@ import zstandard
 
 from rocwright.binary.elf import read_elf
 from rocwright.binary.view import Mapped
-from rocwright.device_code.kernels import defined_kernels, registered_kernels
+from rocwright.device_code.kernels import defined_kernels, kernels_of_wrappers
 from rocwright.device_code.kpack import PLACEHOLDER, PLAIN, SUFFIX, Archive, Entry, Marker, read_archive
 from rocwright.device_code.source import Source, installed_at
+from rocwright.device_code.verify.launches import Kernels, check_launches
 from rocwright.device_code.verify.report import FindingLog
 from rocwright.device_code.verify.sources import Tree
 from rocwright.errors import InvalidInput
@@ -114,9 +115,6 @@ def label(entry: Entry) -> str:
 
 
 # Code objects.
-
-# (an archive's name, a library's) → the kernels that its code defines; None where they cannot be read.
-Kernels = dict[tuple[str, str], frozenset[str] | None]
 
 
 @dataclass(frozen=True)
@@ -235,11 +233,11 @@ class Unpacker:
 def _kernels(job: UnpackJob, code: memoryview | None) -> Kernels:
     """What the code of libraries defines whose build the archive does not name."""
     shelf = job.shelf
-    unnamed = {entry.kernel for entry in job.entries} - shelf.archive.builds.keys()
+    unnamed = [entry for entry in job.entries if entry.kernel not in shelf.archive.builds]
     if not unnamed:
         return {}
     names = defined_kernels(Mapped(shelf.source.path, bytes(code))) if code is not None else None
-    return {(shelf.source.name, library): names or None for library in unnamed}
+    return {(shelf.source.name, entry.kernel, entry.index): names or None for entry in unnamed}
 
 
 class _Damaged(Exception):
@@ -259,13 +257,13 @@ class Known:
     wrappers: int
 
     @cached_property
-    def registered(self) -> frozenset[str] | None:
-        """The kernels that it registers; None where they cannot be told."""
+    def launches(self) -> Mapping[int, frozenset[str]]:
+        """The kernels that it registers, by wrapper; none where they cannot be told."""
         file = self.source.open()
         try:
-            return registered_kernels(read_elf(file), file)
+            return kernels_of_wrappers(read_elf(file), file) or {}
         except InvalidInput:
-            return None
+            return {}
 
     @property
     def kernel(self) -> str:
@@ -315,7 +313,9 @@ def check_together(
         _reachable(library, its, log)
         for shelf in its:
             _require_same_build(library, shelf, log)
-        _launches(library, its, kernels, log)
+        unnamed = [shelf.source.name for shelf in its if library.kernel not in shelf.archive.builds]
+        if unnamed:
+            check_launches((library.source.name, library.kernel), library.launches, unnamed, kernels, log)
         _complete(library, spots, targets, missing, log)
         _no_more(library, spots, log)
     if tree.whole and libraries:
@@ -345,26 +345,6 @@ def _require_same_build(library: Known, shelf: Shelf, log: FindingLog) -> None:
         log.add(
             "kpack-stranger", shelf.source.name, f"its code of {library.kernel} is of build {build}, {here}"
         )
-
-
-def _launches(library: Known, shelves: Sequence[Shelf], kernels: Kernels, log: FindingLog) -> None:
-    """Without identities, the kernels that a library registers tell whether this can be its code.
-
-    Not every target needs to have all of them: what a library leaves out there, it does not launch there.
-    """
-    unnamed = [shelf for shelf in shelves if library.kernel not in shelf.archive.builds]
-    found = [kernels.get((shelf.source.name, library.kernel)) for shelf in unnamed]
-    if not found or None in found or not library.registered:
-        return
-    lacking = sorted(library.registered - frozenset().union(*filter(None, found)))
-    if not lacking:
-        return
-    some = f"{len(lacking)} of {len(library.registered)} kernels that it launches, such as {lacking[0]}"
-    if len(lacking) == len(library.registered):
-        for shelf in unnamed:
-            log.add("kpack-stranger", shelf.source.name, f"{library.source.name} finds none of {some}, in it")
-    else:
-        log.add("kpack-launch", library.source.name, f"no archive that is here defines {some}")
 
 
 def _reachable(library: Known, shelves: Sequence[Shelf], log: FindingLog) -> None:

@@ -14,7 +14,6 @@ from pathlib import Path
 from rocwright.data import load_table
 from rocwright.device_code.fatbin import Bundle, CodeObject, device_code
 from rocwright.device_code.verify.archive import (
-    Kernels,
     Known,
     Shelf,
     Spots,
@@ -25,6 +24,7 @@ from rocwright.device_code.verify.archive import (
     index_code,
     read_shelf,
 )
+from rocwright.device_code.verify.launches import Kernels, gather
 from rocwright.device_code.verify.library import SplitLibrary, check_library, is_host_elf
 from rocwright.device_code.verify.original import Fat, Original, compare_trees, host_differences, stand_ins
 from rocwright.device_code.verify.origins import check_origins
@@ -116,7 +116,7 @@ class _Verification:
         ):
             for outcome in outcomes:
                 self._count(outcome)
-                _gather(kernels, outcome.kernels)
+                gather(kernels, outcome.kernels)
                 count.add(bool(outcome.unpacked))
         check_together(work.libraries, shelves, work.index, kernels, tree, self.log)
         check_origins(tree, shelves, self.wanted, self.log)
@@ -157,13 +157,6 @@ class _Verification:
             notes=notes,
             compared=self.original is not None,
         )
-
-
-def _gather(kernels: Kernels, more: Kernels) -> None:
-    """Join what code objects define; one that cannot be read leaves all of its library unknown."""
-    for key, names in more.items():
-        before = kernels.get(key, frozenset())
-        kernels[key] = None if before is None or names is None else before | names
 
 
 class _Tree:
