@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from wheel_facts import LINUX, findings, ids, only, sdist, wheel
 
+from rocwright.binary.symbols import Names, Symbols
 from rocwright.check.facts import ElfFacts, Facts, Fault, Headers, Member, PeFacts
 from rocwright.check.rules import content, metadata, needs, requires
 from rocwright.check.run import check_paths
@@ -172,6 +173,22 @@ def test_extensions_are_for_the_python_of_the_tag(tag: str, member: str, wrong: 
     said = [] if wrong is None else [f"it is an extension for {wrong}, and the wheel is for {about}"]
     assert [each.cause for each in found] == said
     assert [each.rule for each in found] == ["tags"] * len(said)
+
+
+BOUND = "a/_C.cpython-311-x86_64-linux-gnu.so"
+
+
+@pytest.mark.parametrize("tag", ["py3-none-linux_x86_64", "cp39-abi3-linux_x86_64"])
+def test_an_extension_for_one_python_in_a_wheel_for_any(tag: str) -> None:
+    [finding] = findings(wheel("a", members=[BOUND], tag=tag), RULES)
+    assert finding.rule == "tags"
+    assert "it is an extension for cp311 alone" in finding.cause
+    # Other Pythons import the source, or nobody imports the library: ctypes loads it.
+    assert ids(wheel("a", members=[BOUND, "a/_C.py"], tag=tag), RULES) == []
+    loaded = ElfFacts(BOUND, symbols=Symbols(Names()))
+    assert ids(wheel("a", members=[BOUND], tag=tag, elf=(loaded,)), RULES) == []
+    imported = ElfFacts(BOUND, symbols=Symbols(Names(), inits=frozenset({"PyInit__C"})))
+    assert ids(wheel("a", members=[BOUND], tag=tag, elf=(imported,)), RULES) == ["tags"]
 
 
 def test_an_extension_for_several_pythons_is_one_of_them() -> None:

@@ -323,8 +323,12 @@ def _unversioned(facts: Facts, built: list[re.Match[str]], names: set[str]) -> I
         return
     if len({_abi_of(match) for match in built}) != 1:
         return
+    # Libraries that ctypes loads have such names, too, where setuptools built them; nobody imports these.
+    loaded = {elf.member for elf in facts.elf if elf.symbols is not None and not elf.symbols.inits}
     for match in sorted(built, key=lambda one: one.string):
-        if match["unix"] and not any(match["stem"] + end in names for end in _PLAIN["linux"]):
+        # Other Pythons take the source beside it, as Cython and mypyc leave it there.
+        instead = any(match["stem"] + end in names for end in (*_PLAIN["linux"], ".py"))
+        if match["unix"] and not instead and match.string not in loaded:
             yield Problem(
                 f"it is an extension for {_abi_of(match)} alone, and the tag "
                 f"{'-'.join(parts[0][:2])} promises any",
