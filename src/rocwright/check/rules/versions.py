@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
 from rocwright.check.context import Context, Problem, Rule
 from rocwright.check.facts import Facts
@@ -19,7 +19,7 @@ def other_version(said: str, version: str) -> bool:
     """Whether a module's version is not the wheel's; of local parts one that either lacks is not compared."""
     try:
         ours, theirs = Version(version), Version(said)
-    except InvalidVersion:
+    except ValueError:  # also for more digits than Python reads
         return False
     return ours.public != theirs.public or (
         None not in (ours.local, theirs.local) and ours.local != theirs.local
@@ -58,9 +58,10 @@ def other_rocm(hip: str, rocm: str | None, facts: Facts, pin: str | None) -> str
     return None
 
 
-def _release(text: str) -> tuple[int, ...]:
+def _release(text: str) -> tuple[str, ...]:
     match = re.match(r"[0-9]+(?:\.[0-9]+)*", text)
-    return tuple(map(int, match[0].split("."))) if match is not None else ()
+    # Compared as text: Python reads no number of thousands of digits.
+    return tuple(part.lstrip("0") for part in match[0].split(".")) if match is not None else ()
 
 
 RULES = (Rule("module-version", "__version__ in the package is the wheel's version.", _modules),)
