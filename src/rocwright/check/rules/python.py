@@ -186,19 +186,12 @@ def _outside(facts: Facts, context: Context) -> Iterator[Problem]:
 
 
 def _may_come(top: str, context: Context) -> bool:
-    """Whether a package from elsewhere may bring a module of this name, as far as their names tell.
+    """Whether a package from elsewhere may bring a module of this name.
 
-    A package has a module of its own name, or has others, which only a table knows. That it has one of its
-    own name is seen by who imports it.
+    What it brings must be known: not its name alone, for with it comes what it requires itself.
     """
     owned = context.owned_names
-    if owned.owners(top, ""):
-        return True
-    for project in context.elsewhere:
-        name = project.replace("-", "_")
-        if top.lower() == name or not (owned.has_owned(project) or name in context.imported):
-            return True
-    return False
+    return bool(owned.owners(top, "")) or not all(map(owned.is_known, context.elsewhere))
 
 
 def _told_elsewhere(lost: Lost, facts: Facts, context: Context) -> bool:
