@@ -12,6 +12,7 @@ from rocwright.model.patterns import any_pattern, fits
 from rocwright.wheel.read import place_of
 
 _MERGE = "resolve the merge in the source tree, then build again"
+_FOR_ALL = "write it for this Python, too, or say in Requires-Python that the wheel is not for it"
 _WHOLE = "look whether the file was cut or changed by a tool after it was tested, then build again"
 
 
@@ -50,9 +51,8 @@ def _syntax(facts: Facts, context: Context, *, reached: bool) -> Iterator[Proble
         elif not reached and not _is_module(one, facts, context):
             continue
         told.add(one.member)
-        yield Problem(
-            f"Python 3.{minor} cannot compile it: line {one.line}: {one.problem}", _WHOLE, one.member
-        )
+        step = _WHOLE if minor == facts.judged_by else _FOR_ALL
+        yield Problem(f"Python 3.{minor} cannot compile it: line {one.line}: {one.problem}", step, one.member)
 
 
 def _broken(facts: Facts) -> Iterator[tuple[int, PythonFacts]]:
