@@ -14,7 +14,7 @@ from array import array
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from sys import intern
+from sys import byteorder, intern
 
 from rocwright.binary import elf as fmt
 from rocwright.binary.elf import Elf
@@ -22,7 +22,8 @@ from rocwright.errors import InvalidElf, InvalidInput
 
 _DT_HASH, _DT_SYMTAB, _DT_GNU_HASH = 4, 6, 0x6FFFFEF5
 _DT_VERSYM, _DT_VERDEF, _DT_VERDEFNUM = 0x6FFFFFF0, 0x6FFFFFFC, 0x6FFFFFFD
-_STB_LOCAL, _STB_WEAK = 0, 2
+_STB_LOCAL, _STB_WEAK = 0, 0x20  # above the four bits of the type
+_CELLS = fmt.SYM.size // 4
 _HIDDEN, _FIRST_VERSION = 0x8000, 2
 _VISIBLE = (0, 3)  # default and protected
 _MOST_SYMBOLS = 4 << 20
@@ -132,13 +133,20 @@ class _SymbolTable:
         order: list[int] = []  # offset of the name, index, and whether it is defined, in one number
         index = -1
         for piece in data:
-            for name, info, other, section, _, _ in fmt.SYM.iter_unpack(piece):
+            cells = array("I", piece)
+            if byteorder == "big":
+                cells.byteswap()
+            # The name, then binding, visibility and section in one number; addresses and sizes tell nothing.
+            for name, told in zip(cells[0::_CELLS], cells[1::_CELLS], strict=True):
                 index += 1
-                bind = info >> 4
-                if not name or bind == _STB_LOCAL or (section and other & 3 not in _VISIBLE):
+                bind = told & 0xF0
+                if not name or bind == _STB_LOCAL:
                     continue
-                if section or bind != _STB_WEAK:
-                    order.append(name << 33 | index << 1 | bool(section))
+                if told >> 16:
+                    if told >> 8 & 3 in _VISIBLE:
+                        order.append(name << 33 | index << 1 | 1)
+                elif bind != _STB_WEAK:
+                    order.append(name << 33 | index << 1)
         order.sort()
         needs, own = self._tables() if versions else ({}, {})
         return self._sorted(order, versions, needs, own)
@@ -153,23 +161,26 @@ class _SymbolTable:
         defined, wanted = array("q"), list[tuple[bytes, int]]()
         inits = set[str]()
         text, start = b"", 0
+        find, put, has_inits = text.find, defined.append, False
         for packed in order:
-            offset, index, there = packed >> 33, packed >> 1 & 0xFFFFFFFF, packed & 1
-            end = text.find(b"\0", offset - start) if offset - start < len(text) else -1
+            offset = packed >> 33
+            # In an empty text nothing is found.
+            end = find(b"\0", offset - start)
             if end < 0:
                 start, text = offset, self._string_piece(offset)
-                end = text.find(b"\0")
+                find, has_inits = text.find, _INIT in text
+                end = find(b"\0")
                 if end < 0:
                     raise _invalid(self.elf, f"the name of a dynamic symbol at {offset:#x} has no end")
             name = text[offset - start : end]
-            number = versions[index] & ~_HIDDEN if versions else 0
-            if not there:
+            number = versions[packed >> 1 & 0xFFFFFFFF] & ~_HIDDEN if versions else 0
+            if not packed & 1:
                 wanted.append((name, number))
                 continue
-            defined.append(hash(name))
+            put(hash(name))
             if number in own:
-                defined.append(hash(name + b"@" + own[number]))
-            if name.startswith(_INIT):
+                put(hash(name + b"@" + own[number]))
+            if has_inits and name.startswith(_INIT):
                 inits.add(_text(name))
         names = Names()
         names.hashes = array("q", sorted(set(defined)))

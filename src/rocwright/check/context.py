@@ -168,17 +168,6 @@ class Context:
         return {facts.name: ModuleTable(facts) for facts in self.files}
 
     @cached_property
-    def imported(self) -> frozenset[str]:
-        """Top levels that modules of any file import, in lower case."""
-        return frozenset(
-            one.module.partition(".")[0].lower()
-            for facts in self.files
-            for source in facts.python
-            for one in source.imports
-            if not one.dots
-        )
-
-    @cached_property
     def elsewhere(self) -> frozenset[str]:
         """Projects that some file requires, and what is in them is not known: not at hand, or an sdist."""
         required = {required_name(one) for facts in self.files for one in parsed_requirements(facts)}

@@ -66,8 +66,8 @@ class OwnedNames(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Whose a top-level name in site-packages is, if not this project's."""
         return _others(self.owner, module, project) or ()
 
-    def has_owned(self, project: str) -> bool:
-        """Whether all top-level names that a project brings are known."""
+    def is_known(self, project: str) -> bool:
+        """Whether the top-level names that a project brings are known, and those of what it requires."""
         return any(fits(project, row.projects) for row in self.owner)
 
     def program_owners(self, name: str, project: str) -> tuple[str, ...] | None:

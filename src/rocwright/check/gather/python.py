@@ -140,9 +140,13 @@ class PythonReader:
                 process.run([self._interpreter, *options, program, asked, answers], limit_s=_LIMIT_S)
             except CommandFailed as error:
                 failed = error
-            # What stands behind the last end of a line may be cut.
-            lines = answers.read_text(encoding="utf-8").split("\n")[:-1] if answers.exists() else []
-        return [json.loads(line) for line in lines], failed
+            return list(_read(answers)), failed
+
+
+def _read(answers: Path) -> Iterator[Any]:
+    """The answers in a file; what stands behind the last end of a line may be cut."""
+    with suppress(FileNotFoundError), answers.open(encoding="utf-8", newline="\n") as lines:
+        yield from (json.loads(line) for line in lines if line.endswith("\n"))
 
 
 _Row = tuple[str, str, Any]

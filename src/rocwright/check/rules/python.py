@@ -12,6 +12,7 @@ from rocwright.model.patterns import any_pattern, fits
 from rocwright.wheel.read import place_of
 
 _MERGE = "resolve the merge in the source tree, then build again"
+_FOR_ALL = "write it for this Python, too, or say in Requires-Python that the wheel is not for it"
 _WHOLE = "look whether the file was cut or changed by a tool after it was tested, then build again"
 
 
@@ -50,9 +51,8 @@ def _syntax(facts: Facts, context: Context, *, reached: bool) -> Iterator[Proble
         elif not reached and not _is_module(one, facts, context):
             continue
         told.add(one.member)
-        yield Problem(
-            f"Python 3.{minor} cannot compile it: line {one.line}: {one.problem}", _WHOLE, one.member
-        )
+        step = _WHOLE if minor == facts.judged_by else _FOR_ALL
+        yield Problem(f"Python 3.{minor} cannot compile it: line {one.line}: {one.problem}", step, one.member)
 
 
 def _broken(facts: Facts) -> Iterator[tuple[int, PythonFacts]]:
@@ -186,19 +186,12 @@ def _outside(facts: Facts, context: Context) -> Iterator[Problem]:
 
 
 def _may_come(top: str, context: Context) -> bool:
-    """Whether a package from elsewhere may bring a module of this name, as far as their names tell.
+    """Whether a package from elsewhere may bring a module of this name.
 
-    A package has a module of its own name, or has others, which only a table knows. That it has one of its
-    own name is seen by who imports it.
+    What it brings must be known: not its name alone, for with it comes what it requires itself.
     """
     owned = context.owned_names
-    if owned.owners(top, ""):
-        return True
-    for project in context.elsewhere:
-        name = project.replace("-", "_")
-        if top.lower() == name or not (owned.has_owned(project) or name in context.imported):
-            return True
-    return False
+    return bool(owned.owners(top, "")) or not all(map(owned.is_known, context.elsewhere))
 
 
 def _told_elsewhere(lost: Lost, facts: Facts, context: Context) -> bool:

@@ -58,9 +58,10 @@ def other_rocm(hip: str, rocm: str | None, facts: Facts, pin: str | None) -> str
     return None
 
 
-def _release(text: str) -> tuple[int, ...]:
-    match = re.match(r"[0-9]{1,9}(?:\.[0-9]{1,9})*", text)
-    return tuple(map(int, match[0].split("."))) if match is not None else ()
+def _release(text: str) -> tuple[str, ...]:
+    match = re.match(r"[0-9]+(?:\.[0-9]+)*", text)
+    # Compared as text: Python reads no number of thousands of digits.
+    return tuple(part.lstrip("0") for part in match[0].split(".")) if match is not None else ()
 
 
 RULES = (Rule("module-version", "__version__ in the package is the wheel's version.", _modules),)
