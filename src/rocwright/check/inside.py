@@ -67,6 +67,11 @@ class _Thing(metaclass=_Kind):
     def __iter__(self) -> Iterator[object]:
         return iter(())
 
+    def __or__(self, other: object) -> object:
+        return self
+
+    __ror__ = __or__
+
     def __enter__(self) -> object:
         return self
 
@@ -78,6 +83,50 @@ def _named(name: str) -> object:
     return _Kind(name, (_Thing,), {})
 
 
+class _Parameter(type):
+    """The class of a kind of type parameter that takes what one of a newer Python takes."""
+
+    real: type
+
+    def __call__(cls, *args: object, **kwargs: object) -> object:
+        for name in ("default", "infer_variance"):
+            kwargs.pop(name, None)
+        return cls.real(*args, **kwargs)
+
+    def __instancecheck__(cls, one: object) -> bool:
+        return isinstance(one, cls.real)
+
+
+class _Unpack:
+    def __class_getitem__(cls, key: object) -> object:
+        return key
+
+
+def _of_newer_python(name: str) -> object:
+    """What typing_extensions offers under a name: that of a newer typing."""
+    real = getattr(typing, name, None)
+    if name in ("TypeVar", "ParamSpec", "TypeVarTuple") and sys.version_info < (3, 13):
+        return _Parameter(name, (), {"real": real or typing.TypeVar})
+    if real is None and name == "Unpack":
+        return _Unpack
+    if real is None and name in ("override", "runtime", "type_check_only", "disjoint_base"):
+        return lambda decorated: decorated
+    return _named(name) if real is None else real
+
+
+def _allow_defaults() -> None:
+    """Let a generic class be given fewer types than it has parameters: typing_extensions does so, too."""
+    strict = getattr(typing, "_check_generic", None)
+    if strict is None or sys.version_info >= (3, 13):
+        return
+
+    def check(cls: object, types: Sequence[object], *length: int) -> None:
+        if not length or len(types) >= length[0]:
+            strict(cls, types, *length)
+
+    typing._check_generic = check  # type: ignore[attr-defined]
+
+
 class _StandIn(types.ModuleType):
     """A module from elsewhere."""
 
@@ -86,10 +135,7 @@ class _StandIn(types.ModuleType):
     def __getattr__(self, name: str) -> object:
         if name.startswith("__"):
             raise AttributeError(name)
-        # What it offers early is what a newer Python has.
-        if self.__name__ == "typing_extensions" and hasattr(typing, name):
-            return getattr(typing, name)
-        return _named(name)
+        return _of_newer_python(name) if self.__name__ == "typing_extensions" else _named(name)
 
 
 class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
@@ -109,7 +155,8 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         return _StandIn(spec.name)
 
     def exec_module(self, module: types.ModuleType) -> None:
-        pass
+        if module.__name__ == "typing_extensions":
+            _allow_defaults()
 
 
 def _unconnected(event: str, args: object) -> None:
