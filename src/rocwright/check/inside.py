@@ -13,6 +13,7 @@ import faulthandler
 import importlib
 import importlib.abc
 import importlib.machinery
+import importlib.metadata
 import json
 import os
 import sys
@@ -127,12 +128,22 @@ def _allow_defaults() -> None:
     typing._check_generic = check  # type: ignore[attr-defined]
 
 
+def _version(module: str) -> str:
+    """That of the empty wheel in place of a project, which is one that whoever requires it takes."""
+    try:
+        return importlib.metadata.version(module)
+    except Exception:
+        raise AttributeError("__version__") from None
+
+
 class _StandIn(types.ModuleType):
     """A module from elsewhere."""
 
     __path__: MutableSequence[str] = []  # noqa: RUF012 as modules declare it
 
     def __getattr__(self, name: str) -> object:
+        if name == "__version__":
+            return _version(self.__name__)
         if name.startswith("__"):
             raise AttributeError(name)
         return _of_newer_python(name) if self.__name__ == "typing_extensions" else _named(name)
