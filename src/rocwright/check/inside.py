@@ -65,6 +65,9 @@ class _Thing(metaclass=_Kind):
     def __getitem__(self, key: object) -> object:
         return self
 
+    def __setitem__(self, key: object, value: object) -> None:
+        pass
+
     def __iter__(self) -> Iterator[object]:
         return iter(())
 
@@ -98,6 +101,21 @@ class _Parameter(type):
         return isinstance(one, cls.real)
 
 
+_Record: typing.Any = type(typing.TypedDict("_Record", {}))  # type: ignore[operator]
+
+
+class _Open(_Record):  # type: ignore[misc]
+    """The class of a TypedDict that takes `closed` and `extra_items`; what is made of it is Python's own."""
+
+    def __new__(
+        cls, name: str, bases: tuple[type, ...], names: dict[str, object], total: bool = True, **more: object
+    ) -> typing.Any:
+        return _Record(name, tuple(base for base in bases if type(base) is not cls), names, total=total)
+
+    def __call__(self, name: str, fields: dict[str, object], *, total: bool = True, **more: object) -> object:
+        return _Record(name, (), {"__annotations__": fields}, total=total)
+
+
 class _Unpack:
     def __class_getitem__(cls, key: object) -> object:
         return key
@@ -108,6 +126,8 @@ def _of_newer_python(name: str) -> object:
     real = getattr(typing, name, None)
     if name in ("TypeVar", "ParamSpec", "TypeVarTuple") and sys.version_info < (3, 13):
         return _Parameter(name, (), {"real": real or typing.TypeVar})
+    if name == "TypedDict" and sys.version_info < (3, 15):
+        return type.__new__(_Open, name, (dict,), {})
     if real is None and name == "Unpack":
         return _Unpack
     if real is None and name in ("override", "runtime", "type_check_only", "disjoint_base"):

@@ -342,9 +342,14 @@ class Pair(Generic[T, U]):
 
 class Many(Generic[T, Unpack[Ts]]): pass
 class Page(Pair[str]): pass
-class Given(TypedDict, total=False):
+class Given(TypedDict, total=False, extra_items=int):
     a: NotRequired[int]
     b: ReadOnly[str]
+class More(Given):
+    c: bytes
+class Both(TypedDict):
+    c: Self
+Made = TypedDict("Made", {"a": int}, closed=True)
 
 @runtime_checkable
 class Asks(Protocol[T]):
@@ -357,6 +362,7 @@ class Older(Old): pass
 Alias = TypeAliasType("Alias", List[int])
 def f(a: Alias | None, b: Optional[Alias], c: Annotated[int, Doc("c")]) -> TypeIs[int]: ...
 
+assert Made(a=1) == More(a=1) == {"a": 1} and set(More.__annotations__) == {"a", "b", "c"}
 assert Page().made and Older().__class__ is Older
 """
 
