@@ -13,6 +13,7 @@ import faulthandler
 import importlib
 import importlib.abc
 import importlib.machinery
+import importlib.metadata
 import json
 import os
 import sys
@@ -64,8 +65,16 @@ class _Thing(metaclass=_Kind):
     def __getitem__(self, key: object) -> object:
         return self
 
+    def __setitem__(self, key: object, value: object) -> None:
+        pass
+
     def __iter__(self) -> Iterator[object]:
         return iter(())
+
+    def __or__(self, other: object) -> object:
+        return self
+
+    __ror__ = __or__
 
     def __enter__(self) -> object:
         return self
@@ -78,18 +87,86 @@ def _named(name: str) -> object:
     return _Kind(name, (_Thing,), {})
 
 
+class _Parameter(type):
+    """The class of a kind of type parameter that takes what one of a newer Python takes."""
+
+    real: type
+
+    def __call__(cls, *args: object, **kwargs: object) -> object:
+        for name in ("default", "infer_variance"):
+            kwargs.pop(name, None)
+        return cls.real(*args, **kwargs)
+
+    def __instancecheck__(cls, one: object) -> bool:
+        return isinstance(one, cls.real)
+
+
+_Record: typing.Any = type(typing.TypedDict("_Record", {}))  # type: ignore[operator]
+
+
+class _Open(_Record):  # type: ignore[misc]
+    """The class of a TypedDict that takes `closed` and `extra_items`; what is made of it is Python's own."""
+
+    def __new__(
+        cls, name: str, bases: tuple[type, ...], names: dict[str, object], total: bool = True, **more: object
+    ) -> typing.Any:
+        return _Record(name, tuple(base for base in bases if type(base) is not cls), names, total=total)
+
+    def __call__(self, name: str, fields: dict[str, object], *, total: bool = True, **more: object) -> object:
+        return _Record(name, (), {"__annotations__": fields}, total=total)
+
+
+class _Unpack:
+    def __class_getitem__(cls, key: object) -> object:
+        return key
+
+
+def _of_newer_python(name: str) -> object:
+    """What typing_extensions offers under a name: that of a newer typing."""
+    real = getattr(typing, name, None)
+    if name in ("TypeVar", "ParamSpec", "TypeVarTuple") and sys.version_info < (3, 13):
+        return _Parameter(name, (), {"real": real or typing.TypeVar})
+    if name == "TypedDict" and sys.version_info < (3, 15):
+        return type.__new__(_Open, name, (dict,), {})
+    if real is None and name == "Unpack":
+        return _Unpack
+    if real is None and name in ("override", "runtime", "type_check_only", "disjoint_base"):
+        return lambda decorated: decorated
+    return _named(name) if real is None else real
+
+
+def _allow_defaults() -> None:
+    """Let a generic class be given fewer types than it has parameters: typing_extensions does so, too."""
+    strict = getattr(typing, "_check_generic", None)
+    if strict is None or sys.version_info >= (3, 13):
+        return
+
+    def check(cls: object, types: Sequence[object], *length: int) -> None:
+        if not length or len(types) >= length[0]:
+            strict(cls, types, *length)
+
+    typing._check_generic = check  # type: ignore[attr-defined]
+
+
+def _version(module: str) -> str:
+    """That of the empty wheel in place of a project, which is one that whoever requires it takes."""
+    try:
+        return importlib.metadata.version(module)
+    except Exception:
+        raise AttributeError("__version__") from None
+
+
 class _StandIn(types.ModuleType):
     """A module from elsewhere."""
 
     __path__: MutableSequence[str] = []  # noqa: RUF012 as modules declare it
 
     def __getattr__(self, name: str) -> object:
+        if name == "__version__":
+            return _version(self.__name__)
         if name.startswith("__"):
             raise AttributeError(name)
-        # What it offers early is what a newer Python has.
-        if self.__name__ == "typing_extensions" and hasattr(typing, name):
-            return getattr(typing, name)
-        return _named(name)
+        return _of_newer_python(name) if self.__name__ == "typing_extensions" else _named(name)
 
 
 class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
@@ -109,7 +186,8 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         return _StandIn(spec.name)
 
     def exec_module(self, module: types.ModuleType) -> None:
-        pass
+        if module.__name__ == "typing_extensions":
+            _allow_defaults()
 
 
 def _unconnected(event: str, args: object) -> None:

@@ -15,8 +15,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from rocwright.check import inside
+from rocwright.check.environments import PythonPlatform
 from rocwright.check.facts import Facts, ImportTry, Member
 from rocwright.check.imports import Holdings, Raised, crashed, holdings, judged, offers, read_answer
+from rocwright.check.install import interpreter_of, this_platform
 from rocwright.check.installers import Surroundings
 from rocwright.system import process
 
@@ -317,3 +319,66 @@ def test_an_unkind_module_is_answered_for(tmp_path: Path, name: str) -> None:
         assert left(judge(*answer)) in (
             "E", "ValueError: \\udcff", "ValueError: done",
         )  # fmt: skip
+
+
+# -- what stands in for typing_extensions
+
+NEWER = """\
+from typing import Generic, List, Optional, Tuple
+from typing_extensions import (
+    Annotated, Buffer, Doc, NotRequired, ParamSpec, Protocol, ReadOnly, Self, TypeAliasType, TypedDict,
+    TypeIs,
+    TypeVar, TypeVarTuple, Unpack, deprecated, override, runtime_checkable,
+)
+
+T, U = TypeVar("T"), TypeVar("U", bound=int, default=int, infer_variance=True)
+P, Ts = ParamSpec("P", default=...), TypeVarTuple("Ts", default=Unpack[Tuple[int, ...]])
+assert isinstance(T, TypeVar) and not isinstance(1, TypeVar)
+
+class Pair(Generic[T, U]):
+    @override
+    def __init__(self) -> None:
+        self.made = True
+
+class Many(Generic[T, Unpack[Ts]]): pass
+class Page(Pair[str]): pass
+class Given(TypedDict, total=False, extra_items=int):
+    a: NotRequired[int]
+    b: ReadOnly[str]
+class More(Given):
+    c: bytes
+class Both(TypedDict):
+    c: Self
+Made = TypedDict("Made", {"a": int}, closed=True)
+
+@runtime_checkable
+class Asks(Protocol[T]):
+    def ask(self) -> Self: ...
+
+@deprecated("use Page")
+class Old: pass
+class Older(Old): pass
+
+Alias = TypeAliasType("Alias", List[int])
+def f(a: Alias | None, b: Optional[Alias], c: Annotated[int, Doc("c")]) -> TypeIs[int]: ...
+
+assert Made(a=1) == More(a=1) == {"a": 1} and set(More.__annotations__) == {"a", "b", "c"}
+assert Page().made and Older().__class__ is Older
+"""
+
+
+@pytest.mark.parametrize("minor", range(10, 16))
+def test_what_typing_extensions_has_of_newer_pythons(tmp_path: Path, minor: int) -> None:
+    kind = f"cp3{minor}"
+    python = interpreter_of(PythonPlatform(kind, kind, this_platform()))
+    if python is None:
+        pytest.skip(f"this machine has no Python 3.{minor}")
+    (tmp_path / "newer.py").write_text(NEWER)
+    result = tmp_path / "result.json"
+    code = f"import sys, runpy; sys.path.insert(0, {str(tmp_path)!r}); "
+    # Where it is installed, it is not stood in for.
+    code += "sys.modules.pop('typing_extensions', None); "
+    code += "sys.path[:] = [path for path in sys.path if 'site-' not in path]; "
+    code += f"runpy.run_path({inside.__file__!r}, run_name='__main__')"
+    process.run([str(python), "-I", "-B", "-c", code, "newer", str(result), "typing_extensions"])
+    assert read_answer(result) == ()

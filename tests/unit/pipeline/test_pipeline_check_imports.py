@@ -76,6 +76,7 @@ UNKNOWN = {
 SHARED = {
     "shared/__init__.py": "__path__ = __import__('pkgutil').extend_path(__path__, __name__)\n",
     "shared/mine/__init__.py": "",
+    "versioned.py": "from numpy import __version__\nassert __version__.split('.') == ['1']\n",
     "decorated.py": "import numpy as np\n@np.vectorize\ndef f(): pass\n",
 }
 
