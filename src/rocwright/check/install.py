@@ -79,7 +79,7 @@ class Index(Protocol):
 
 
 @dataclass(frozen=True)
-class _Place:
+class _Trial:
     """Where an installer is tried: an environment, its surroundings, a file that takes what it prints."""
 
     environment: Environment
@@ -87,7 +87,7 @@ class _Place:
     log: Path | None
 
 
-def _install(plan: InstallPlan, installer: str, index: Index, place: _Place, python: Path) -> Installation:
+def _install(plan: InstallPlan, installer: str, index: Index, place: _Trial, python: Path) -> Installation:
     """Install everything of the plan at once into a fresh environment.
 
     Whatever the installer refuses becomes a problem of the result, in its own words.
@@ -291,7 +291,7 @@ def _both(plan: InstallPlan, serve: Serve, work: Path, python: Path, log: Path |
     for installer in INSTALLERS:
         root = work / f"{installer}-{plan.environment.abi}"
         own = None if log is None else log.with_name(f"{log.stem}-{installer}{log.suffix}")
-        places[installer] = _Place(Environment(root / "env"), Surroundings(root / "home"), own)
+        places[installer] = _Trial(Environment(root / "env"), Surroundings(root / "home"), own)
 
     def try_it(installer: str) -> Installation:
         with serve(files, folder / installer) as index:
@@ -309,7 +309,7 @@ def _both(plan: InstallPlan, serve: Serve, work: Path, python: Path, log: Path |
 
 
 def _import(
-    plan: InstallPlan, tried: Sequence[Installation], places: Mapping[str, _Place], pool: ThreadPoolExecutor
+    plan: InstallPlan, tried: Sequence[Installation], places: Mapping[str, _Trial], pool: ThreadPoolExecutor
 ) -> list[Installation]:
     """What was installed, with what came of importing it: once, where all put the same files there."""
 

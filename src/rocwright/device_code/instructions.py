@@ -18,7 +18,7 @@ LONGEST_STUB = 20  # bytes of an entry of a linkage table
 _WORD = struct.Struct("<I")
 
 
-class Step(NamedTuple):
+class CodeReference(NamedTuple):
     """What an instruction does: it calls code at an address or through the word there, or makes the address.
 
     `place` and `after` are the addresses of the instruction and of the next one.
@@ -30,7 +30,7 @@ class Step(NamedTuple):
     target: int
 
 
-def steps(machine: int, code: bytes, at: int, *, fixed: bool = False) -> Iterator[Step]:
+def steps(machine: int, code: bytes, at: int, *, fixed: bool = False) -> Iterator[CodeReference]:
     """The steps of code that lies at an address, in order; none for a machine that is not known.
 
     `fixed` is a program at a fixed address, in whose instructions addresses stand as they are.
@@ -41,11 +41,11 @@ def steps(machine: int, code: bytes, at: int, *, fixed: bool = False) -> Iterato
         yield from _steps_a64(code, at)
 
 
-def jump_of(machine: int, code: bytes, at: int) -> Step | None:
+def jump_of(machine: int, code: bytes, at: int) -> CodeReference | None:
     """Where the entry of a linkage table at an address leads; None for other code."""
     if machine == fmt.EM_X86_64:
         found = _JUMP.match(code[:LONGEST_STUB])
-        return found and Step("through", at, 0, at + found.end() + struct.unpack("<i", found[1])[0])
+        return found and CodeReference("through", at, 0, at + found.end() + struct.unpack("<i", found[1])[0])
     return next(_jumps_a64(code[:LONGEST_STUB], at), None) if machine == fmt.EM_AARCH64 else None
 
 
@@ -61,24 +61,24 @@ _INSTRUCTION = re.compile(
 _JUMP = re.compile(rb"(?:\xf3\x0f\x1e\xfa)?\xf2?\xff\x25(.{4})", re.DOTALL)
 
 
-def _steps_x86(code: bytes, at: int, *, fixed: bool) -> Iterator[Step]:
+def _steps_x86(code: bytes, at: int, *, fixed: bool) -> Iterator[CodeReference]:
     for found in _INSTRUCTION.finditer(code):
         (value,) = struct.unpack("<i", found[5])
         place, after = at + found.start(), at + found.end() + 4
         if found[1]:
-            yield Step("call", place, after, after + value)
+            yield CodeReference("call", place, after, after + value)
         elif found[2]:
-            yield Step("through", place, after, after + value)
+            yield CodeReference("through", place, after, after + value)
         elif found[3]:
-            yield Step("address", place, after, after + value)
+            yield CodeReference("address", place, after, after + value)
         elif fixed:
-            yield Step("address", place, after, value & 0xFFFFFFFF)
+            yield CodeReference("address", place, after, value & 0xFFFFFFFF)
 
 
 # AArch64: an address takes two instructions, one for its page and one for the rest.
 
 
-def _steps_a64(code: bytes, at: int) -> Iterator[Step]:
+def _steps_a64(code: bytes, at: int) -> Iterator[CodeReference]:
     registers: dict[int, int] = {}
     loaded: dict[int, int] = {}
     for number, (word,) in enumerate(_WORD.iter_unpack(code[: len(code) & ~3])):
@@ -87,20 +87,20 @@ def _steps_a64(code: bytes, at: int) -> Iterator[Step]:
         if word & 0x1F000000 == 0x10000000:  # adr, adrp
             registers[first] = _page_a64(word, place)
             if not word >> 31:
-                yield Step("address", place, place + 4, registers[first])
+                yield CodeReference("address", place, place + 4, registers[first])
         elif word & 0xFF800000 == 0x91000000 and second in registers:  # add
             registers[first] = registers[second] + ((word >> 10 & 0xFFF) << (word >> 22 & 1) * 12)
-            yield Step("address", place, place + 4, registers[first])
+            yield CodeReference("address", place, place + 4, registers[first])
         elif word & 0xFFC00000 == 0xF9400000 and second in registers:  # ldr
             loaded[first] = registers[second] + (word >> 10 & 0xFFF) * 8
             registers.pop(first, None)
         elif word & 0xFC000000 == 0x94000000:  # bl
-            yield Step("call", place, place + 4, place + (_signed(word, 26) << 2))
+            yield CodeReference("call", place, place + 4, place + (_signed(word, 26) << 2))
         elif word & 0xFFFFFC1F == 0xD63F0000 and second in loaded:  # blr
-            yield Step("through", place, place + 4, loaded[second])
+            yield CodeReference("through", place, place + 4, loaded[second])
 
 
-def _jumps_a64(code: bytes, at: int) -> Iterator[Step]:
+def _jumps_a64(code: bytes, at: int) -> Iterator[CodeReference]:
     """The jump through a word whose address is made before, or to that address where it is far away."""
     registers: dict[int, int] = {}
     loaded: dict[int, int] = {}
@@ -114,9 +114,9 @@ def _jumps_a64(code: bytes, at: int) -> Iterator[Step]:
             registers[first] = registers[second] + (word >> 10 & 0xFFF)
         elif word & 0xFFFFFC1F == 0xD61F0000:  # br
             if second in loaded:
-                yield Step("through", at, 0, loaded[second])
+                yield CodeReference("through", at, 0, loaded[second])
             elif second in registers:
-                yield Step("call", at, 0, registers[second])
+                yield CodeReference("call", at, 0, registers[second])
             return
         elif word != 0xD503245F:  # bti
             return

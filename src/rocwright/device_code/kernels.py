@@ -16,7 +16,7 @@ from typing import NamedTuple
 from rocwright.binary import elf as fmt
 from rocwright.binary.elf import Elf, Section, read_elf
 from rocwright.binary.view import View
-from rocwright.device_code.instructions import LONGEST_STUB, Step, jump_of, steps
+from rocwright.device_code.instructions import LONGEST_STUB, CodeReference, jump_of, steps
 from rocwright.device_code.wrappers import (
     SECTION,
     WRAPPER,
@@ -40,7 +40,7 @@ _DESCRIPTOR = b".kd"  # what the symbol of a kernel's descriptor ends with
 
 
 def kernels_of_wrappers(elf: Elf, file: View) -> dict[int, frozenset[str]] | None:
-    """Number of each wrapper → names of the kernels that constructors register with it, -1 where that is unknown.
+    """Number of each wrapper → names of the kernels that constructors register with it, -1 where it is unknown.
 
     A wrapper without a kernel is left out. None where nothing can be told: for machines other than x86-64 and
     aarch64, for files without section headers, and where wrappers are handed over and no name is understood.
@@ -153,7 +153,7 @@ class _Constructors:
                 return self.file.read_at(segment.offset + start, min(4 * _SILENCE, segment.filesz - start))
         return None
 
-    def _called(self, step: Step) -> bytes | None:
+    def _called(self, step: CodeReference) -> bytes | None:
         """Which of the two functions is called, at a place in the code or through a word."""
         if step.kind == "through":
             return self._functions.get(step.target)
@@ -166,7 +166,7 @@ class _Constructors:
             )
         return self._stubs[step.target]
 
-    def _jump(self, vaddr: int) -> Step | None:
+    def _jump(self, vaddr: int) -> CodeReference | None:
         code = self._code(vaddr)
         return jump_of(self.elf.machine, code[:LONGEST_STUB], vaddr) if code else None
 
