@@ -11,7 +11,10 @@ from typing import Any, NamedTuple
 
 
 class Limit(NamedTuple):
-    """Operators that make faults of a kind, and how such a fault shows in a client."""
+    """Operators that make faults of a kind, and how such a fault shows in a client.
+
+    What stops the import of a package itself is no limit: an installation is proved by that.
+    """
 
     operators: frozenset[str]
     shows: re.Pattern[str]
@@ -23,14 +26,14 @@ LIMITS = {
             "byte_of_section_flipped", "code_overwritten", "dynamic_entry_changed", "relocation_changed",
             "stripped_too_far", "symbol_hidden",
         }),
-        re.compile(r"\w+: (the interpreter ends: exit status -\d+|libraries |imports )"),
+        re.compile(r"\w+: (the interpreter ends: exit status -\d+|libraries |imports \w+\.)"),
     ),
     "what Python code does": Limit(
         frozenset({
             "definition_renamed", "import_of_build_machine", "indentation_shifted", "left_from_debugging",
             "line_deleted", "literal_changed", "name_misspelt", "template_not_filled",
         }),
-        re.compile(r"\w+: (the interpreter ends: exit status \d|imports |rocm-sdk )"),
+        re.compile(r"\w+: (the interpreter ends: exit status \d|imports \w+\.|rocm-sdk )"),
     ),
 }  # fmt: skip
 
