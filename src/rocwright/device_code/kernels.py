@@ -40,7 +40,7 @@ _DESCRIPTOR = b".kd"  # what the symbol of a kernel's descriptor ends with
 
 
 def kernels_of_wrappers(elf: Elf, file: View) -> dict[int, frozenset[str]] | None:
-    """Number of each wrapper → names of the kernels that constructors register with it, -1 where it is unknown.
+    """Number of each wrapper → names of the kernels that constructors register with it, -1 where unknown.
 
     A wrapper without a kernel is left out. None where nothing can be told: for machines other than x86-64 and
     aarch64, for files without section headers, and where wrappers are handed over and no name is understood.

@@ -93,6 +93,11 @@ def test_an_import_without_an_exception_says_nothing() -> None:
             (USER, "user/__init__.py", "x", "it stops with NameError: name 'x' is not defined"),
         ),
         (
+            raised("SystemExit", "0", "user/__init__.py"),
+            (USER, "user/__init__.py", "SystemExit",
+             "it ends the interpreter, as if all were done, when it is imported"),
+        ),
+        (
             raised("SyntaxError", "invalid syntax (sub.py, line 3)", source=at("thing/sub.py"), line=3),
             (THING, "thing/sub.py", "", "line 3 is no Python: invalid syntax"),
         ),
