@@ -79,7 +79,7 @@ def test_from_files_to_a_release_that_pip_installs(shop: Shop, tmp_path: Path) -
     digest = shop("create", shop.wheels("1.0"), *about, "--stage").stdout.strip()
     store = open_store(shop.address)
     before = contents(store)
-    shop("create", tmp_path / "dist-1.0", *about, "--stage", "--no-install")
+    shop("create", tmp_path / "dist-1.0", *about, "--stage")
     assert contents(store) == before
 
     for suite in ("rocm-sdk", "smoke-host"):
