@@ -100,10 +100,13 @@ class Context:
     platforms: Platforms = field(default_factory=lambda: load_table("platforms", Platforms))
     rocm_libraries: RocmLibraries = field(default_factory=lambda: load_table("packages", RocmLibraries))
     owned_names: OwnedNames = field(default_factory=lambda: load_table("environment", OwnedNames))
+    _terms: dict[str, Terms] = field(default_factory=dict, repr=False, compare=False)
 
     def terms(self, project: str) -> Terms:
         """What the contract asks of a package."""
-        return terms_of(self.contract, project)
+        if project not in self._terms:
+            self._terms[project] = terms_of(self.contract, project)
+        return self._terms[project]
 
     def severity(self, rule: str, severity: Severity, file: str) -> Severity:
         """How bad it is that a file breaks a rule, which by the contract is this bad."""

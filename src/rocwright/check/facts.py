@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
@@ -265,6 +266,11 @@ class Facts:
     shebangs: Mapping[str, str] = field(default_factory=dict)
     opens_globally: bool = False
     origins: tuple[OriginFacts, ...] = ()
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """The names of its members."""
+        return frozenset(member.name for member in self.members)
 
     @property
     def name(self) -> str:

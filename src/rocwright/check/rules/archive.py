@@ -163,7 +163,10 @@ def _name_clash(facts: Facts, _: Context) -> Iterator[Problem]:
     rename = "rename one of them"
     # A name that is there twice is told as such.
     paths = dict.fromkeys(_path(member) for member in facts.members if not _is_folder(member))
-    folders = {path[:at] for path in paths for at, letter in enumerate(path) if letter == "/"}
+    folders = set[str]()
+    for path in paths:
+        while (path := path.rpartition("/")[0]) and path not in folders:
+            folders.add(path)
     places: dict[str, str] = {}
     for path in paths:
         if path in folders:

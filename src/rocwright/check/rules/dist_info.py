@@ -51,10 +51,9 @@ def _purelib(facts: Facts, _: Context) -> Iterator[Problem]:
 def _leftover(facts: Facts, _: Context) -> Iterator[Problem]:
     if len(facts.dist_infos) != 1:
         return
-    names = {member.name for member in facts.members}
     for file, why in _OF_INSTALLERS.items():
         name = f"{facts.dist_infos[0]}/{file}"
-        if name in names:
+        if name in facts.names:
             yield Problem(
                 f"installers write this file: {why}",
                 "make wheels from a build, not from an environment",

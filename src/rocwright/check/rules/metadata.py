@@ -170,27 +170,22 @@ def _expression(headers: Headers, fix: str) -> Iterator[Problem]:
         yield Problem("it has both License and License-Expression, which indexes refuse", fix)
 
 
-def _names(facts: Facts) -> set[str]:
-    return {member.name for member in facts.members}
-
-
 def licence_member(facts: Facts, path: str) -> str | None:
     """The member that a License-File line names; None where there is none.
 
     From metadata 2.4 on it lies below `licenses` (PEP 639). Older tools put the files, or copies of them
     without their folders, beside METADATA.
     """
-    names = _names(facts)
     for info in facts.dist_infos:
         for place in (f"licenses/{path}", path, f"license_files/{path}", PurePosixPath(path).name):
-            if f"{info}/{place}" in names:
+            if f"{info}/{place}" in facts.names:
                 return f"{info}/{place}"
     return None
 
 
 def _tags(facts: Facts, _: Context) -> Iterator[Problem]:
     # Without WHEEL there is nothing to compare with, and more is wrong than the tags.
-    if not can_be_judged(facts, "WHEEL") or f"{facts.dist_infos[0]}/WHEEL" not in _names(facts):
+    if not can_be_judged(facts, "WHEEL") or f"{facts.dist_infos[0]}/WHEEL" not in facts.names:
         return
     try:
         inside = frozenset(str(tag) for text in facts.wheel_tags for tag in _single_tags(text))
@@ -290,8 +285,7 @@ def foreign_extensions(facts: Facts) -> Iterator[Problem]:
     abis = {tag.split("-")[1] for tag in facts.tags}
     if not abis or not all(_ABI.fullmatch(abi) or abi in _ANY_ABI for abi in abis):
         return
-    names = {member.name for member in facts.members}
-    built = [match for name in names if (match := _EXTENSION.fullmatch(name)) is not None]
+    built = [match for member in facts.members if (match := _EXTENSION.fullmatch(member.name)) is not None]
     system = platform_of(facts.tags)
     machines = {tag.rpartition("-")[2] for tag in facts.tags}
     fitting = [match for match in built if _is_at_home(match, system, machines)]
@@ -300,7 +294,7 @@ def foreign_extensions(facts: Facts) -> Iterator[Problem]:
     shown = " and ".join(sorted(abis))
     for match in sorted(built, key=lambda one: one.string):
         if match["stem"] in served or any(
-            match["stem"] + end in names for end in _PLAIN.get(system or "", ())
+            match["stem"] + end in facts.names for end in _PLAIN.get(system or "", ())
         ):
             continue
         what = f"it is an extension for {_abi_of(match)}, and the wheel is for {shown}"
@@ -310,10 +304,10 @@ def foreign_extensions(facts: Facts) -> Iterator[Problem]:
                 + " and ".join(sorted(machines))
             )
         yield Problem(what, _CLEAN, match.string)
-    yield from _unversioned(facts, built, names)
+    yield from _unversioned(facts, built)
 
 
-def _unversioned(facts: Facts, built: list[re.Match[str]], names: set[str]) -> Iterator[Problem]:
+def _unversioned(facts: Facts, built: list[re.Match[str]]) -> Iterator[Problem]:
     """Extensions for one Python in a wheel that is for any: the others install it and cannot import it."""
     parts = [tag.split("-") for tag in facts.tags]
     if not all(abi in _ANY_ABI and platform != "any" for _, abi, platform in parts):
@@ -327,7 +321,7 @@ def _unversioned(facts: Facts, built: list[re.Match[str]], names: set[str]) -> I
     loaded = {elf.member for elf in facts.elf if elf.symbols is not None and not elf.symbols.inits}
     for match in sorted(built, key=lambda one: one.string):
         # Other Pythons take the source beside it, as Cython and mypyc leave it there.
-        instead = any(match["stem"] + end in names for end in (*_PLAIN["linux"], ".py"))
+        instead = any(match["stem"] + end in facts.names for end in (*_PLAIN["linux"], ".py"))
         if match["unix"] and not instead and match.string not in loaded:
             yield Problem(
                 f"it is an extension for {_abi_of(match)} alone, and the tag "
