@@ -68,7 +68,7 @@ class PythonReader:
         self._interpreter = interpreter or Path(sys.executable)
         size = sum(member[3] for wheel in self._asked for member in wheel["sources"])
         self._here = interpreter is None and size <= _FEW
-        several = max(1, min(threads // 2, size // _EACH))
+        several = max(1, min(threads, size // _EACH))
         self._pool = ThreadPoolExecutor(several, "rocwright-python")
         # A source takes as long as it has bytes; each process gets some of every wheel.
         self._parts: list[Future[list[_Row]]] = []
