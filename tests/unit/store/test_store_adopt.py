@@ -286,7 +286,7 @@ def test_pip_and_uv_resolve_what_metadata_promises(one: IndexServer, create: Run
     assert ended.code == 0, ended.err
     assert " ".join(ended.json["metadata"]["rules"]) == (
         "readable archive-bomb empty-folder expected structure metadata-identity metadata-fields "
-        "metadata-hidden requirement-brace requirement-malformed requirement-extra torch-pin "
+        "metadata-upload metadata-hidden requirement-brace requirement-malformed requirement-extra torch-pin "
         "family-pin device-pin requirement-address requirement-stranger requirement-contradiction "
         "requirement-vain set-one-version set-pins set-closed set-contradiction set-outranked "
         "set-extras set-install set-candidates set-unproved"
