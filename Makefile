@@ -27,9 +27,6 @@ FAULTS_ARGS ?=
 BENCH_FAULTS_ARGS ?=
 # Builds are done again when a variable of the environment is another; these are options, not settings.
 unexport WORK ARGS
-# Images of containers often set it; then each of thousands of processes, and each run of the tests, compiles everything
-# that it imports again.
-unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help install demo detect-wheel test real check compare history mutants faults bench bench-kpack bench-sdk bench-check bench-sources bench-build bench-store bench-gputest bench-pipeline bench-user bench-detect bench-cli bench-faults conformance requirements screenshots clean
 
