@@ -20,6 +20,8 @@ from rocwright.wheel.read import place_of
 Kind = Literal["package", "module", "folder"]
 _MODULE = re.compile(r"(?P<stem>(?:[^/.]+/)*[^/.]+)(?:\.py|\.pyc|(?:\.[^/]+)?\.(?:so|pyd))")
 _INIT = "__init__"
+# Of types and of Cython.
+_DECLARATIONS = (".pyi", ".pxd")
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,8 @@ class ModuleTable:
         self.sources: dict[str, PythonFacts] = {}
         # Those that an extension brings: Python takes it before a source.
         self.built: set[str] = set()
+        # Those that a declaration is about: where they have no file, an extension of another name makes them.
+        self.declared: set[str] = set()
         folders: set[str] = set()
         for member in facts.members:
             place = place_of(member.name)
@@ -54,6 +58,8 @@ class ModuleTable:
             folders |= {".".join(above[:end]) for end in range(1, len(above) + 1)}
             match = _MODULE.fullmatch(place)
             if match is None:
+                if place.endswith(_DECLARATIONS):
+                    self.declared.add(place.rpartition(".")[0].removesuffix(f"/{_INIT}").replace("/", "."))
                 continue
             parts = match["stem"].split("/")
             is_package = parts[-1] == _INIT
@@ -143,7 +149,7 @@ class Imports:
     def _lost(self, source: PythonFacts) -> Iterator[Lost]:
         for one in source.imports:
             module = absolute(source.member, one)
-            if module is None or not self._is_known(module.split(".")[0]):
+            if module is None or not self._is_known(module.split(".")[0]) or self._is_made(module):
                 continue
             kind = self._kind(module)
             if kind is None:
@@ -154,7 +160,7 @@ class Imports:
 
     def _names(self, source: PythonFacts, one: Import, module: str, kind: Kind) -> Iterator[Lost]:
         wanted = [each for each in one.names or () if not each.startswith("__")]
-        wanted = [each for each in wanted if self._kind(f"{module}.{each}") is None]
+        wanted = [each for each in wanted if not self._has(f"{module}.{each}")]
         if kind == "folder" and wanted:
             yield Lost(module, source.member, one.line, package=True, names=tuple(wanted))
         if kind == "folder":
@@ -174,6 +180,19 @@ class Imports:
     def _kind(self, module: str) -> Kind | None:
         kinds = {table.kinds.get(module) for table in self.tables}
         return next((kind for kind in ("package", "module", "folder") if kind in kinds), None)
+
+    def _has(self, module: str) -> bool:
+        return self._kind(module) is not None or any(module in table.declared for table in self.tables)
+
+    def _is_made(self, module: str) -> bool:
+        """Whether an extension makes a module while it runs, as far as one can see: no file is its own."""
+        kind = self._kind(module)
+        if kind is None and any(module in table.declared for table in self.tables):
+            return True
+        # Folders below an extension hold its declarations: Python takes the extension.
+        return kind in (None, "folder") and any(
+            parent in table.built for table in self.tables for parent in _with_parents(module)[:-1]
+        )
 
     def _source(self, module: str) -> PythonFacts | None:
         if any(module in table.built for table in self.tables):

@@ -134,6 +134,30 @@ def test_what_python_imports_is_not_reported(tmp_path: Path, case: str) -> None:
     assert imports(tmp_path)
 
 
+# No interpreter is asked: an empty file stands for an extension that makes modules while it runs.
+MADE = {
+    "a module that its declaration tells of": {
+        "demo/__init__.py": "from ._all import *\nfrom . import b\nfrom .a import f\n",
+        "demo/_all.cpython-311-x86_64-linux-gnu.so": "",
+        "demo/a.pxd": "",
+        "demo/b.pyi": "",
+    },
+    "declarations below an extension": {
+        "demo/__init__.py": "from demo._C._inner import f\nfrom demo._C.other import g\n",
+        "demo/_C.cpython-311-x86_64-linux-gnu.so": "",
+        "demo/_C/__init__.pyi": "",
+        "demo/_C/_inner/deep.pyi": "",
+    },
+}
+
+
+@pytest.mark.parametrize("case", MADE)
+def test_modules_that_an_extension_makes_are_not_missed(tmp_path: Path, case: str) -> None:
+    assert found(tmp_path, MADE[case]) == []
+    lacking = {name: text for name, text in MADE[case].items() if name.endswith("__init__.py")}
+    assert ("import-missing", "error") in found(tmp_path / "lacking", lacking)
+
+
 def test_a_module_that_nothing_imports_at_once_is_a_warning(tmp_path: Path) -> None:
     files = {"demo/__init__.py": "", "demo/late.py": "def f(\n"}
     assert found(tmp_path, files) == [("python-compiles", "warning")]
