@@ -291,6 +291,8 @@ def _by_its_code(one: Raised, held: Holdings) -> tuple[str, str] | None:
         named = _OWN_NAME.match(one.message)
         if named and named["of"].partition(".")[0] in held.packages:
             return named["of"], f"it stops with {one.kinds[0]}: {one.message.partition(' (/')[0]}"
+        if one.message.endswith("beyond top-level package"):
+            return "", f"it stops with {one.kinds[0]}: {one.message}"
     # Who misses a GPU or a driver ends with a message or another status.
     if "SystemExit" in one.kinds and one.message in ("", "0"):
         return one.kinds[0], "it ends the interpreter, as if all were done, when it is imported"

@@ -149,7 +149,11 @@ class Imports:
     def _lost(self, source: PythonFacts) -> Iterator[Lost]:
         for one in source.imports:
             module = absolute(source.member, one)
-            if module is None or not self._is_known(module.split(".")[0]) or self._is_made(module):
+            if module is None:
+                if one.dots and self._is_known(dotted(source.member).split(".")[0]):
+                    yield Lost("." * one.dots + one.module, source.member, one.line)
+                continue
+            if not self._is_known(module.split(".")[0]) or self._is_made(module):
                 continue
             kind = self._kind(module)
             if kind is None:

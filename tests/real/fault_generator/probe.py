@@ -19,7 +19,10 @@ from importlib import metadata  # noqa: E402
 from pathlib import Path  # noqa: E402
 
 SITE = sysconfig.get_paths()["purelib"]
-MODULE = re.compile(r"[A-Za-z_]\w*(/[A-Za-z_]\w*)*(\.py|\.cpython-[\w-]+\.so)")
+# Whatever its ending, what an interpreter imports under the same name is the same.
+MODULE = re.compile(
+    r"((?:[A-Za-z_]\w*/)*(?!lib\w*\.so)[A-Za-z_]\w*)(?:\.py|(?:\.cpython-[\w-]+|\.abi3)?\.so)"
+)
 LIBRARY = re.compile(r".*\.so(\.\d+)*")
 # Trees of ROCm's own programs, which import from places of their own.
 APART = ("_rocm_sdk_devel", "llvm", "libexec", "__pycache__")
@@ -42,11 +45,8 @@ def attempt(act):
 
 def main(result):
     names = sorted(set(places()))
-    modules = []
-    for name in names:
-        if MODULE.fullmatch(name):
-            dotted = re.sub(r"(\.py|\.cpython-[\w-]+\.so)$", "", name).replace("/", ".")
-            modules.append(dotted.removesuffix(".__init__"))
+    found = filter(None, map(MODULE.fullmatch, names))
+    modules = [match[1].replace("/", ".").removesuffix(".__init__") for match in found]
     seen = {
         "started": STARTED,
         "path": PATH,
@@ -60,7 +60,7 @@ def main(result):
         "libraries": {
             name: attempt(lambda name=name: ctypes.CDLL(f"{SITE}/{name}"))
             for name in names
-            if LIBRARY.fullmatch(name)
+            if LIBRARY.fullmatch(name) and not MODULE.fullmatch(name)
         },
     }
     Path(result).write_text(json.dumps(seen), encoding="utf-8")

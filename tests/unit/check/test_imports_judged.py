@@ -93,6 +93,11 @@ def test_an_import_without_an_exception_says_nothing() -> None:
             (USER, "user/__init__.py", "x", "it stops with NameError: name 'x' is not defined"),
         ),
         (
+            raised("ImportError", "attempted relative import beyond top-level package", "user/__init__.py"),
+            (USER, "user/__init__.py", "",
+             "it stops with ImportError: attempted relative import beyond top-level package"),
+        ),
+        (
             raised("SystemExit", "0", "user/__init__.py"),
             (USER, "user/__init__.py", "SystemExit",
              "it ends the interpreter, as if all were done, when it is imported"),

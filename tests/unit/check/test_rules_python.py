@@ -65,6 +65,7 @@ LOST = {
     "a module by its whole name": {"demo/__init__.py": "import demo.a.b\n", "demo/a/__init__.py": ""},
     "a module of a module": {"demo/__init__.py": "from . import a\n", "demo/a.py": "from demo.b import x\n"},
     "a module above": {"demo/__init__.py": "import demo.a\n", "demo/a/__init__.py": "from ..b import x\n"},
+    "what lies above all packages": {"demo/__init__.py": "from .._build import x\n"},
     "an attribute of a package": {"demo/__init__.py": "from .a import f\n", "demo/a/__init__.py": "g = 1\n"},
     "the file of a package": {"demo/__init__.py": "from .a import f\n", "demo/a/b.py": ""},
 }
