@@ -102,10 +102,11 @@ def _one(seed: int) -> dict[str, Any]:
 
 
 def spoilt(good: dict[str, Path], scratch: Path) -> dict[str, Path]:
-    """The good set with a torch that no Python reads."""
+    """The good set with a torch that no Python reads, nor any edition of the check takes: `libtorch_hip` is gone."""
     bench = Workbench(dict(good), scratch, {})
     with bench.edit("torch") as wheel:
         wheel.put("torch/__init__.py", "broken on purpose\n")
+        wheel.remove("torch/lib/libtorch_hip.so")
     return bench.paths
 
 
@@ -116,7 +117,7 @@ def _control() -> None:
     for tree in _here["trees"]:
         found = tree.ask(tree.good, _here["targets"])
         assert not found, f"{tree.name} says of the good set: {found}"
-        assert tree.ask(broken, _here["targets"]), f"{tree.name} takes a torch that no Python reads"
+        assert tree.ask(broken, _here["targets"]), f"{tree.name} takes a torch that is broken"
 
 
 def _verdict(sample: Sample) -> dict[str, Any]:
