@@ -1,8 +1,7 @@
 """Which libraries see each other's symbols when the loader brings them in, and what none of them defines.
 
-The loader looks through all that the first library loaded, directly or not. A library that others need
-can so use
-what those define; only what none of its users' libraries has is missing.
+The loader looks through all that the first library loaded, directly or not. A library that others need can so
+use what those define; only what none of its users' libraries has is missing.
 """
 
 from __future__ import annotations
@@ -39,10 +38,7 @@ class Held:
 
 @dataclass
 class Loaded:
-    """What the loader brings in for a library: those at hand, those of the system.
-
-    And whether there is more.
-    """
+    """What the loader brings in for a library, at hand and of the system, and whether there is more."""
 
     held: dict[int, Held] = field(default_factory=dict)
     system: dict[str, Symbols] = field(default_factory=dict)
@@ -105,10 +101,7 @@ class Scopes:
         return bool(starts) and modules and not self.opening & self.libraries.reach(facts).projects
 
     def undefined(self, facts: Facts, elf: ElfFacts, names: Iterable[str]) -> list[str]:
-        """Those of the interpreter's names that no library has which is loaded.
-
-        None where that is not known.
-        """
+        """Those of the interpreter's names that no loaded library has; none where that is not known."""
         scope = self._loaded(facts, elf)
         if scope.unknown:
             return []

@@ -102,7 +102,7 @@ def _one(seed: int) -> dict[str, Any]:
 
 
 def spoilt(good: dict[str, Path], scratch: Path) -> dict[str, Path]:
-    """The good set with a torch that no Python reads, nor any edition of the check takes: `libtorch_hip` is gone."""
+    """The good set with a torch that no Python reads, nor any edition of the check takes."""
     bench = Workbench(dict(good), scratch, {})
     with bench.edit("torch") as wheel:
         wheel.put("torch/__init__.py", "broken on purpose\n")
