@@ -31,7 +31,8 @@ LIMITS = {
     "what Python code does": Limit(
         frozenset({
             "definition_renamed", "import_of_build_machine", "indentation_shifted", "left_from_debugging",
-            "line_deleted", "literal_changed", "members_swapped", "name_misspelt", "template_not_filled",
+            "line_deleted", "literal_changed", "members_swapped", "misspell_an_import", "name_misspelt",
+            "template_not_filled",
         }),
         re.compile(r"\w+: (the interpreter ends: exit status \d|imports \w+\.|rocm-sdk )"),
     ),
