@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import multiprocessing
 import os
 import shutil
 import subprocess
@@ -153,7 +154,9 @@ def run(
     """What became of each seed's sample, in order; of those in `known` only the trees are asked."""
     work.mkdir(parents=True, exist_ok=True)
     begin = (good, work, trees, targets, known or {}, install, python)
-    with ProcessPoolExecutor(jobs, initializer=_begin, initargs=begin) as pool:
+    # A fork of a test's process would keep locks of threads that are not there any more.
+    apart = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(jobs, mp_context=apart, initializer=_begin, initargs=begin) as pool:
         pool.submit(_control).result()
         yield from pool.map(_one, seeds)
 
