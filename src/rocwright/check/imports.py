@@ -293,6 +293,9 @@ def _by_its_code(one: Raised, held: Holdings) -> tuple[str, str] | None:
             return named["of"], f"it stops with {one.kinds[0]}: {one.message.partition(' (/')[0]}"
         if one.message.endswith("beyond top-level package"):
             return "", f"it stops with {one.kinds[0]}: {one.message}"
+    # An extension broke a promise to the interpreter, which no GPU mends.
+    if "SystemError" in one.kinds:
+        return one.kinds[0], f"it stops with {one.kinds[0]}: {one.message}"
     # Who misses a GPU or a driver ends with a message or another status.
     if "SystemExit" in one.kinds and one.message in ("", "0"):
         return one.kinds[0], "it ends the interpreter, as if all were done, when it is imported"

@@ -98,6 +98,11 @@ def test_an_import_without_an_exception_says_nothing() -> None:
              "it stops with ImportError: attempted relative import beyond top-level package"),
         ),
         (
+            raised("SystemError", "init function of _ext returned uninitialized object", "thing/__init__.py"),
+            (THING, "thing/__init__.py", "SystemError",
+             "it stops with SystemError: init function of _ext returned uninitialized object"),
+        ),
+        (
             raised("SystemExit", "0", "user/__init__.py"),
             (USER, "user/__init__.py", "SystemExit",
              "it ends the interpreter, as if all were done, when it is imported"),
