@@ -32,7 +32,7 @@ LIMITS = {
         frozenset({
             "definition_renamed", "import_of_build_machine", "indentation_shifted", "left_from_debugging",
             "line_deleted", "literal_changed", "members_swapped", "misspell_an_import", "name_misspelt",
-            "template_not_filled",
+            "other_bytes_fetched", "template_not_filled",
         }),
         re.compile(r"\w+: (the interpreter ends: exit status \d|imports \w+\.|rocm-sdk )"),
     ),
