@@ -28,8 +28,7 @@ class PackageRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     stands for. `budget` is the largest size of the file, `target_budget` of the device code for one target in
     it (unpacked), in bytes. `extras` are those of a package that tells them only while it is being installed;
     `refuses` says that its installation fails by design, with an explanation. `never_imported` are Python
-    files that are data; what is wrong with the modules `told_apart`, rules of
-    their own tell.
+    files that are data; what is wrong with the modules `told_apart`, rules of their own tell.
     """
 
     names: tuple[str, ...]

@@ -79,12 +79,9 @@ class ElfFacts:
     """What a host library, program or object file says; `problem` when it could not be read.
 
     `kind` and `machine` as in `binary.elf.Elf`; of a file for a 32-bit or big-endian machine (`bits`,
-    `order`)
-    nothing else is known. `program` marks a position-independent program, which is no library; `system` is
-    the number of the operating system in its header. `symbols`
-    is None
-    where they are not known. `versions` are the symbol versions it needs of a library
-    (`libc.so.6` -> `GLIBC_2.34`). `stack` is
+    `order`) nothing else is known. `program` marks a position-independent program, which is no library;
+    `system` is the number of the operating system in its header. `symbols` is None where they are not known.
+    `versions` are the symbol versions it needs of a library (`libc.so.6` -> `GLIBC_2.34`). `stack` is
     what PT_GNU_STACK asks for, None without one. `writable_dynamic` is None without a dynamic table.
     `targets` are those of the device code in it, `code_sizes` its bytes by target (unpacked), `wrong_code`
     what is not what it says. `marker` is that of a split library, `wrappers` how many ask for its code;
@@ -226,10 +223,8 @@ class Facts:
     readers of the archive would disagree about. `damaged` are members that cannot be inflated to what the
     directory says, `record` what RECORD and the members disagree about. `texts` are the sources that rules
     read, by member, of an sdist without its folder. `sbom` and `licences` are members below the dist-info
-    directory. `python` was judged by Python 3.`judged_by`,
-    `unjudged` says why not all of it; `elsewhere` are the modules that other Pythons 3.x cannot compile, None
-    where none was asked;
-    `unmerged` are texts with the marks of a merge, by the line; `shebangs` the first lines of scripts.
+    directory. `python` was judged by Python 3.`judged_by`, `unjudged` says why not all of it; `elsewhere` are
+    the modules that other Pythons 3.x cannot compile, None where none was asked; `unmerged` are texts with the marks of a merge, by the line; `shebangs` the first lines of scripts.
     `opens_globally` says that its Python asks the loader to show a library's symbols to all.
     """
 

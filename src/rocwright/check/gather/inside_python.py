@@ -4,8 +4,7 @@
 JSON for each; `careful`, flushed at once: where the interpreter itself dies of a source, the lines before it
 are there.
 No source is run. That a module compiles is judged by its symbol table, which costs half of its syntax tree,
-or of its code;
-imports are looked for by expressions at the beginning of lines, where no condition can hold them.
+or of its code; imports are looked for by expressions at the beginning of lines, where no condition can hold them.
 """
 
 from __future__ import annotations
