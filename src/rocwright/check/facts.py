@@ -224,8 +224,9 @@ class Facts:
     directory says, `record` what RECORD and the members disagree about. `texts` are the sources that rules
     read, by member, of an sdist without its folder. `sbom` and `licences` are members below the dist-info
     directory. `python` was judged by Python 3.`judged_by`, `unjudged` says why not all of it; `elsewhere` are
-    the modules that other Pythons 3.x cannot compile, None where none was asked; `unmerged` are texts with the marks of a merge, by the line; `shebangs` the first lines of scripts.
-    `opens_globally` says that its Python asks the loader to show a library's symbols to all.
+    the modules that other Pythons 3.x cannot compile, None where none was asked; `unmerged` are texts with
+    the marks of a merge, by the line; `shebangs` the first lines of scripts. `opens_globally` says that its
+    Python asks the loader to show a library's symbols to all.
     """
 
     path: Path

@@ -3,8 +3,10 @@
 ``python inside_python.py ASKED ANSWERS`` reads the sources right out of the wheels and writes one line of
 JSON for each; `careful`, flushed at once: where the interpreter itself dies of a source, the lines before it
 are there.
+
 No source is run. That a module compiles is judged by its symbol table, which costs half of its syntax tree,
-or of its code; imports are looked for by expressions at the beginning of lines, where no condition can hold them.
+or of its code; imports are looked for by expressions at the beginning of lines, where no condition can hold
+them.
 """
 
 from __future__ import annotations
@@ -72,6 +74,10 @@ _MORE_WORDS = (
         b"azy",
         b"sys.modules",
         b"_convert",
+        b"current_module",
+        b"currentmodule",
+        b"currentframe",
+        b"_getframe",
     ),
 )
 _MORE_MODULES = re.compile(
