@@ -24,7 +24,12 @@ def test_whatever_breaks_is_found_or_a_documented_limit(demo, newcomer, tmp_path
     assert len(good) >= 9
     rows = list(
         trial.run(
-            good, tmp_path, range(seed, seed + SAMPLES), python=str(newcomer.clone / ".venv/bin/python")
+            good,
+            tmp_path,
+            range(seed, seed + SAMPLES),
+            # Each has environments of gigabytes, and beside this file others run.
+            jobs=1,
+            python=str(newcomer.clone / ".venv/bin/python"),
         )
     )
     broken = [row for row in rows if row["verdict"] == "breaks"]
