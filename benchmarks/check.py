@@ -5,14 +5,17 @@ deflated, three large libraries stored besides, and thousands of modules in pack
 to judge. Then it prints one JSON object.
 Each side runs in a process of its own, in turn, several times; ratios are of the medians. Ours is the whole
 command `rocwright check`. The floor inflates every member with the fastest codec at hand and takes its
-sha256, the largest first, on two threads; it compares nothing and looks at nothing. Walls are of processes,
-with the start of Python; `wall_to_work` compares our process with the floor's work alone. `zipfile` is the
-standard library's own test of an archive's CRCs.
+sha256, the largest first, on two threads; it compares nothing and looks at nothing. That modules compile is
+part of the contract, so `parsed` is the floor with this done, too: a process beside it has the interpreter
+make the symbol table of each module, the cheapest of its judgements, and nothing of it. Walls are of
+processes, with the start of Python; `wall_to_work` compares our process with the floor's work alone. `zipfile`
+is the standard library's own test of an archive's CRCs.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import hashlib
 import importlib
 import json
@@ -147,6 +150,27 @@ def floor(wheel: Path) -> dict[str, object]:
     return {"work_s": time.monotonic() - began, "bytes": size, "codec": library.__name__}
 
 
+def parsed(wheel: Path) -> dict[str, object]:
+    """The floor, and beside it every module judged by the interpreter."""
+    beside = subprocess.Popen(
+        [sys.executable, __file__, "--wheel", str(wheel), "--side", "parse"], stdout=subprocess.DEVNULL
+    )
+    done = floor(wheel)
+    assert beside.wait() == 0
+    return done
+
+
+def parse(wheel: Path) -> dict[str, object]:
+    """Make the symbol table of every module, on one thread."""
+    symtable = importlib.import_module("_symtable").symtable
+    with zipfile.ZipFile(wheel) as archive:
+        for info in archive.infolist():
+            if info.filename.endswith(".py"):
+                with contextlib.suppress(SyntaxError):
+                    symtable(archive.read(info), "<module>", "exec")
+    return {}
+
+
 def plain(wheel: Path) -> dict[str, object]:
     """The standard library's test of every CRC, on one thread."""
     began = time.monotonic()
@@ -193,26 +217,33 @@ def compare(wheel: Path, runs: int) -> dict[str, object]:
     ours = [str(Path(sys.executable).parent / "rocwright"), "check", str(wheel), "--json"]
     ours += ["--jobs", str(THREADS)]
     mine = [sys.executable, __file__, "--wheel", str(wheel), "--side"]
-    commands = {"check": ours, "floor": [*mine, "floor"], "zipfile": [*mine, "zipfile"]}
+    commands = {"check": ours, **{side: [*mine, side] for side in ("floor", "parsed", "zipfile")}}
     run(commands["floor"])  # warms the file cache for all
     seen: dict[str, list[dict[str, Any]]] = {side: [] for side in commands}
     for _ in range(runs):
         for side, command in commands.items():
             seen[side].append(run(command))
     figures = {side: middle(rows) for side, rows in seen.items()}
-    ratio = round(figures["check"]["wall_s"] / figures["floor"]["wall_s"], 3)
+
+    def ratio_to(side: str, what: str = "wall_s") -> float:
+        return round(figures["check"][what] / figures[side][what], 3)
+
+    ratio = ratio_to("floor")
     counts = seen["check"][0]["said"]["counts"]
     return {
         "goal": {"wall": MOST_WALL, "peak_rss_bytes": MOST_MEMORY},
         "measured": {
             "wall": ratio,
             # On a machine with other work to do this says more than walls.
-            "cpu": round(figures["check"]["cpu_s"] / figures["floor"]["cpu_s"], 3),
+            "cpu": ratio_to("floor", "cpu_s"),
+            "wall_to_parsed": ratio_to("parsed"),
+            "cpu_to_parsed": ratio_to("parsed", "cpu_s"),
             "wall_to_work": round(figures["check"]["wall_s"] / figures["floor"]["work_s"], 3),
             "peak_rss_bytes": figures["check"]["peak_rss_bytes"],
         },
         "ours": figures["check"],
         "floor": figures["floor"] | {"codec": seen["floor"][0]["said"]["codec"]},
+        "parsed": figures["parsed"],
         "zipfile": figures["zipfile"],
         "met": ratio <= MOST_WALL and figures["check"]["peak_rss_bytes"] <= MOST_MEMORY,
         "wheel": {
@@ -234,9 +265,8 @@ def main() -> int:
     parser.add_argument("work", type=Path, nargs="?", help="where the wheel is made")
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--wheel", type=Path, help="check this wheel instead")
-    parser.add_argument(
-        "--side", choices=("make", "floor", "zipfile"), help="run one side only, in this process"
-    )
+    sides = {"floor": floor, "parsed": parsed, "parse": parse, "zipfile": plain}
+    parser.add_argument("--side", choices=("make", *sides), help="run one side only, in this process")
     options = parser.parse_args()
     if options.wheel is None and (options.prefix is None or options.work is None):
         parser.error("give a ROCm prefix and a directory to work in, or --wheel")
@@ -245,7 +275,7 @@ def main() -> int:
         return 0
     wheel = options.wheel or wheel_of(options.prefix, options.work)
     if options.side:
-        print(json.dumps({"floor": floor, "zipfile": plain}[options.side](wheel)))
+        print(json.dumps(sides[options.side](wheel)))
         return 0
     print(json.dumps(compare(wheel.resolve(), options.runs), indent=1))
     return 0
