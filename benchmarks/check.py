@@ -8,8 +8,9 @@ command `rocwright check`. The floor inflates every member with the fastest code
 sha256, the largest first, on two threads; it compares nothing and looks at nothing. That modules compile is
 part of the contract, so `parsed` is the floor with this done, too: a process beside it has the interpreter
 make the symbol table of each module, the cheapest of its judgements, and nothing of it. Walls are of
-processes, with the start of Python; `wall_to_work` compares our process with the floor's work alone. `zipfile`
-is the standard library's own test of an archive's CRCs.
+processes, with the start of Python, whose bytecode is kept as it is where a command is installed;
+`wall_to_work` compares our process with the floor's work alone. `zipfile` is the standard library's own test
+of an archive's CRCs.
 """
 
 from __future__ import annotations
@@ -181,9 +182,10 @@ def plain(wheel: Path) -> dict[str, object]:
 
 def run(command: list[str]) -> dict[str, Any]:
     """A process: its wall, CPU seconds and peak memory, and what it says itself."""
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     began = time.monotonic()
     with tempfile.TemporaryFile() as errors:
-        child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True)
+        child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True, env=env)
         assert child.stdout is not None
         with child.stdout as stream:
             output = stream.read()
