@@ -1,6 +1,6 @@
 """What an operator is: one way to put a fault into a good set, by chance, without knowing who looks for it.
 
-`operators_blind` was written by somebody who had seen neither the checks nor the mutations; `operators_known`
+Those of `blind` were written by somebody who had seen neither the checks nor the mutations, `operators_known`
 by those who had. A sample is one to three operators in a row, and a seed decides all of it.
 """
 
@@ -24,7 +24,10 @@ from real.wheel_edit import WheelEdit, open_wheel
 # Says what it did; None where this set has nothing that it could be done to.
 Act = Callable[[Workbench, Random], "str | None"]
 OPERATORS: dict[str, Act] = {}
-_MODULES = ("operators_blind", "operators_known")
+_MODULES = (
+    *(f"blind.{kind}" for kind in ("archive", "elf", "metadata", "python", "sets")),
+    "operators_known",
+)
 _MOST, _TRIES = 3, 40
 # After the operator before, what one means to change may not be there any more, or nobody can read it.
 _SPOILT = (
