@@ -19,7 +19,7 @@ _OLDEST = 8
 
 
 def compiled_elsewhere(files: Sequence[Facts], note: Callable[[str], None]) -> tuple[Facts, ...]:
-    """The same facts with what other Pythons say of the sources, in `Facts.elsewhere`.
+    """The same facts with what other Pythons say of the sources, in `Facts.other_pythons`.
 
     Asked are the lowest and the highest Python on PATH that a wheel promises to run on, unless one of them
     judged it before; no source is run.
@@ -41,7 +41,7 @@ def compiled_elsewhere(files: Sequence[Facts], note: Callable[[str], None]) -> t
             broken = tuple(one for one in told.get(path, ()) if one.problem is not None)
             found.setdefault(path, {})[minor] = broken
     return tuple(
-        replace(one, elsewhere=found.get(one.path, {}), unjudged=one.unjudged or left.get(one.path))
+        replace(one, other_pythons=found.get(one.path, {}), unjudged=one.unjudged or left.get(one.path))
         for one in files
     )
 

@@ -223,10 +223,10 @@ class Facts:
     readers of the archive would disagree about. `damaged` are members that cannot be inflated to what the
     directory says, `record` what RECORD and the members disagree about. `texts` are the sources that rules
     read, by member, of an sdist without its folder. `sbom` and `licences` are members below the dist-info
-    directory. `python` was judged by Python 3.`judged_by`, `unjudged` says why not all of it; `elsewhere` are
-    the modules that other Pythons 3.x cannot compile, None where none was asked; `unmerged` are texts with
-    the marks of a merge, by the line; `shebangs` the first lines of scripts. `opens_globally` says that its
-    Python asks the loader to show a library's symbols to all.
+    directory. `python` was judged by Python 3.`judged_by`, `unjudged` says why not all of it; `other_pythons`
+    are the modules that other Pythons 3.x cannot compile, None where none was asked; `unmerged` are texts
+    with the marks of a merge, by the line; `shebangs` the first lines of scripts. `opens_globally` says that
+    its Python asks the loader to show a library's symbols to all.
     """
 
     path: Path
@@ -257,7 +257,7 @@ class Facts:
     python: tuple[PythonFacts, ...] = ()
     judged_by: int = 0
     unjudged: str | None = None
-    elsewhere: Mapping[int, tuple[PythonFacts, ...]] | None = None
+    other_pythons: Mapping[int, tuple[PythonFacts, ...]] | None = None
     unmerged: Mapping[str, int] = field(default_factory=dict)
     shebangs: Mapping[str, str] = field(default_factory=dict)
     opens_globally: bool = False

@@ -200,8 +200,8 @@ def judge(
 
 def _compilers(files: Iterable[Facts]) -> tuple[str, ...]:
     """The Pythons that compiled modules, where others than the one that runs here were asked for."""
-    asked = [facts for facts in files if facts.elsewhere is not None]
-    minors = {minor for facts in asked for minor in (facts.judged_by, *(facts.elsewhere or ())) if minor}
+    asked = [facts for facts in files if facts.other_pythons is not None]
+    minors = {minor for facts in asked for minor in (facts.judged_by, *(facts.other_pythons or ())) if minor}
     return tuple(f"3.{minor}" for minor in sorted(minors))
 
 

@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
+from spoiled import spoiled
 
 from rocwright.check.gather import gather, inside_python
 from rocwright.check.rules.versions import other_rocm, other_version
@@ -52,25 +53,6 @@ PIECES = (
 )  # fmt: skip
 
 
-def spoiled(text: str, chance: random.Random) -> bytes:
-    data = text.encode()
-    for _ in range(chance.randint(1, 3)):
-        lines = data.split(b"\n")
-        at, number = chance.randrange(len(data) + 1), chance.randrange(len(lines))
-        how = chance.randrange(5)
-        if how < 2:
-            data = data[:at] + chance.choice(PIECES) + data[at + chance.choice((0, 1, 4)) :]
-        elif how == 2:
-            lines.insert(number, chance.choice(PIECES))
-            data = b"\n".join(lines)
-        elif how == 3:
-            chance.shuffle(lines)
-            data = b"\n".join(lines)
-        else:
-            data = data[:at]
-    return data
-
-
 @pytest.mark.parametrize("seed", [3, 31])
 def test_no_python_stops_the_check(seed: int, tmp_path: Path) -> None:
     chance = random.Random(seed)
@@ -78,7 +60,8 @@ def test_no_python_stops_the_check(seed: int, tmp_path: Path) -> None:
     for _ in range(80):
         often = chance.choice((0.2, 0.6))
         files = {
-            name: spoiled(text, chance) if chance.random() < often else text for name, text in FILES.items()
+            name: spoiled(text, chance, PIECES) if chance.random() < often else text
+            for name, text in FILES.items()
         }
         requires = ["rocm==7.1.0", "numpy"]
         report = check_paths(

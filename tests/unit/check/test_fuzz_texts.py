@@ -6,6 +6,7 @@ import random
 from pathlib import Path
 
 import pytest
+from spoiled import spoiled
 
 from rocwright.check.run import check_paths
 from wheels import write_sdist, write_wheel
@@ -51,34 +52,16 @@ PIECES = (
 )  # fmt: skip
 
 
-def spoiled(text: str, chance: random.Random) -> bytes:
-    """The text after a few edits of bytes, lines and values."""
-    data = text.encode()
-    for _ in range(chance.randint(1, 3)):
-        lines = data.split(b"\n")
-        at, number = chance.randrange(len(data) + 1), chance.randrange(len(lines))
-        how = chance.randrange(5)
-        if how == 0:
-            data = data[:at] + chance.choice(PIECES) + data[at + chance.choice((0, 1, 4)) :]
-        elif how == 1:
-            lines[number : number + 1] = [lines[number]] * chance.choice((0, 2, 40))
-            data = b"\n".join(lines)
-        elif how == 2:
-            key, mark, _ = lines[number].partition(chance.choice((b"=", b":")))
-            lines[number] = key + mark + b" " + chance.choice(PIECES)
-            data = b"\n".join(lines)
-        elif how == 3:
-            chance.shuffle(lines)
-            data = b"\n".join(lines)
-        else:
-            data = data[:at]
-    return data
-
-
 def wheel_and_sdist(folder: Path, chance: random.Random) -> list[Path]:
     often = chance.choice((0.15, 0.5))
-    files = {name: spoiled(text, chance) if chance.random() < often else text for name, text in TEXTS.items()}
-    texts = {name: spoiled(text, chance) if chance.random() < often else text for name, text in SDIST.items()}
+    files = {
+        name: spoiled(text, chance, PIECES) if chance.random() < often else text
+        for name, text in TEXTS.items()
+    }
+    texts = {
+        name: spoiled(text, chance, PIECES) if chance.random() < often else text
+        for name, text in SDIST.items()
+    }
     wheel = write_wheel(folder, "triton", "1.0", files, tag="py3-none-any", without=["METADATA", "WHEEL"])
     return [wheel, write_sdist(folder, "rocm", "7.1", texts)]
 

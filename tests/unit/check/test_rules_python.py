@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import random
+import re
 import subprocess
 import sys
 import zipfile
@@ -11,6 +12,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from rocwright.check.gather import gather, inside_python
 from rocwright.check.run import check_paths
@@ -354,3 +357,20 @@ def test_a_damaged_source_is_told_by_another_rule(tmp_path: Path) -> None:
     path.write_bytes(data)
     facts = gather(path)
     assert facts.python == () and [one.member for one in facts.damaged] == ["demo/__init__.py"]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "words"),
+    [
+        (inside_python._MORE_NAMES, inside_python._MORE_WORDS),
+        (inside_python._MORE_MODULES, inside_python._MORE_MODULE_WORDS),
+        (inside_python._NEW, inside_python._NEW_WORDS),
+    ],
+    ids=["more names", "more modules", "new syntax"],
+)
+@given(data=st.data())
+def test_no_word_that_stands_before_a_pattern_hides_what_it_finds(
+    pattern: re.Pattern[bytes], words: tuple[bytes, ...], data: st.DataObject
+) -> None:
+    text = data.draw(st.from_regex(pattern))
+    assert any(word in text for word in words), text

@@ -59,7 +59,7 @@ def _broken(facts: Facts) -> Iterator[tuple[int, PythonFacts]]:
     """What does not compile, and with which Python 3.x, that which judged all first."""
     if _is_judged(facts):
         yield from ((facts.judged_by, one) for one in facts.python if one.problem is not None)
-    for minor, modules in sorted((facts.elsewhere or {}).items()):
+    for minor, modules in sorted((facts.other_pythons or {}).items()):
         yield from ((minor, one) for one in modules)
 
 
