@@ -32,12 +32,13 @@ _LINE = 200
 _LATE = re.compile(rb"^(?:return|break|continue|yield|await)\b", re.MULTILINE)
 # Syntax that came with Python 3.10 to 3.12, as far as one can see from afar.
 _NEW = re.compile(
-    rb"^[ \t]*(?:match\b[^\n]*:|type[ \t]+\w+[ \t]*[\[=])|\bexcept[ \t]*\*",
+    rb"^[ \t]*(?:match\b[^\n]*:|type[ \t]+\w+[ \t]*[\[=])",
     re.MULTILINE,
 )
 # Without one of these words, which are looked for in no time, there is none of it.
-_NEW_WORDS = (b"match", b"type ", b"type\t", b"except*", b"except *", b"except  ", b"except\t")
-_PARAMETERS = re.compile(rb"\b(?:def|class)[ \t]+\w+[ \t]*\[")
+_NEW_WORDS = (b"match", b"type ", b"type\t")
+# The rest of it, which begins with words that most sources have.
+_MORE_NEW = re.compile(rb"\b(?:def|class)[ \t]+\w+[ \t]*\[|\bexcept[ \t]*\*")
 _OLDEST, _NEWEST_SYNTAX = 7, 13
 _IMPORT = re.compile(
     rb"^(?:from[ \t]+(?P<dots>\.*)[ \t]*(?P<module>[\w.]*)[ \t]+import[ \t]*"
@@ -69,6 +70,7 @@ _MORE_WORDS = (
         b"import *",
         b"import\t",
         b"import  ",
+        b"import \t",
         b"import_module",
         b"__import__",
         b"azy",
@@ -180,7 +182,7 @@ def look(data: bytes, tops: set[str]) -> dict[str, Any]:
     except (RecursionError, MemoryError):
         # Another interpreter may have more room.
         return {**found, "dynamic": True, "spreads": True, "unread": "it is nested too deeply"}
-    if (any(word in data for word in _NEW_WORDS) and _NEW.search(data)) or _PARAMETERS.search(data):
+    if (any(word in data for word in _NEW_WORDS) and _NEW.search(data)) or _MORE_NEW.search(data):
         found["needs"] = needed(data)
     bound = [name for name, flags in names.items() if flags & (DEF_LOCAL | DEF_IMPORT)]
     if len(bound) > _MOST_NAMES:
