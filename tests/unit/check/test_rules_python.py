@@ -259,6 +259,35 @@ def test_commands(tmp_path: Path, text: str, expected: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("other:main", []),
+        ("other.tools.run:go", []),
+        ("other:lost", ["commands"]),
+        ("other.tools.lost:go", ["commands"]),
+        ("nobody:main", []),
+    ],
+)
+def test_commands_that_lead_into_another_wheel_at_hand(
+    tmp_path: Path, value: str, expected: list[str]
+) -> None:
+    files = {
+        "other/__init__.py": "def main():\n    pass\n",
+        "other/tools/__init__.py": "",
+        "other/tools/run.py": "def go():\n    pass\n",
+    }
+    info = {
+        "demo/__init__.py": "",
+        "demo-1.0.dist-info/entry_points.txt": f"[console_scripts]\nx = {value}\n",
+    }
+    paths = [
+        write_wheel(tmp_path, "other", "1.0", files, tag="py3-none-any"),
+        write_wheel(tmp_path, "demo", "1.0", info, tag="py3-none-any"),
+    ]
+    assert [one.rule for one in check_paths(paths).findings if one.rule in NEW] == expected
+
+
+@pytest.mark.parametrize(
     ("line", "expected"),
     [
         ("#!python", []),

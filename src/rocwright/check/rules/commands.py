@@ -8,6 +8,7 @@ from configparser import ConfigParser, Error
 
 from rocwright.check.context import Context, Problem, Rule
 from rocwright.check.facts import Facts
+from rocwright.check.modules import ModuleTable
 
 _FILE = "entry_points.txt"
 _COMMANDS = ("console_scripts", "gui_scripts")
@@ -69,17 +70,28 @@ def _plugins(facts: Facts, context: Context) -> Iterator[Problem]:
 
 
 def _leads_nowhere(module: str, attr: str | None, facts: Facts, context: Context) -> str | None:
-    """Why an entry point cannot be loaded; None also where other projects, or nobody, can tell."""
-    table = context.modules[facts.name]
-    if table.kinds.get(module.split(".")[0]) not in ("package", "module"):
-        return None
+    """Why an entry point cannot be loaded; None also where what is at hand cannot tell."""
+    top = module.split(".")[0]
+    own = context.modules[facts.name]
+    if own.kinds.get(top) in ("package", "module"):
+        return _lost_in(own, "the wheel", module, attr)
+    # Wheels of several environments may bring it: one that has it is enough.
+    told = [
+        _lost_in(table, table.project, module, attr)
+        for table in context.modules.values()
+        if table.kinds.get(top) == "package"
+    ]
+    return told[0] if told and all(told) else None
+
+
+def _lost_in(table: ModuleTable, where: str, module: str, attr: str | None) -> str | None:
     kind = table.kinds.get(module)
     if kind is None:
         parent = module.rpartition(".")[0]
         init = table.sources.get(parent)
         if table.kinds.get(parent) == "package" and (init is None or init.names is None or init.spreads):
             return None
-        return f"the wheel has no module {module}"
+        return f"{where} has no module {module}"
     source = table.sources.get(module)
     if attr is None or source is None or source.names is None or source.dynamic or source.problem is not None:
         return None
@@ -106,8 +118,6 @@ RULES = (
         "entry_points.txt can be read, and each command leads to a function that is there.",
         _commands,
     ),
-    Rule(
-        "plugins", "Other entry points that lead into the wheel's own packages lead to something.", _plugins
-    ),
+    Rule("plugins", "Other entry points that lead into a package at hand lead to something.", _plugins),
     Rule("script-interpreter", "No script names an interpreter of the machine that built it.", _scripts),
 )
