@@ -251,10 +251,19 @@ def _broken(good: dict[str, Any], seen: dict[str, Any], paths: Mapping[str, Path
             now = seen["use"][kind].get(name, "not there")
             if now == value or (kind == "versions" and name in paths and f"-{now}" in paths[name].name):
                 continue
+            if _failure(value) is not None and _failure(value) == _failure(now):
+                # It never worked alone; another message does not break it.
+                continue
             yield f"{kind} {name}: {str(now)[:200]}"
     for name in ("pip check", "rocm-sdk version", "rocm-sdk path", "rocm-sdk targets"):
         if seen["use"][name] != good["use"][name]:
             yield f"{name}: {str(seen['use'][name])[:200]}"
+
+
+def _failure(said: Any) -> str | None:
+    """The kind of error that was said, if it was one."""
+    kind, mark, _ = str(said).partition(": ")
+    return kind if mark and kind.endswith("Error") else None
 
 
 def _harmed(good: dict[str, Any], seen: dict[str, Any]) -> Iterator[str]:

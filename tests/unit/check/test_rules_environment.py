@@ -76,6 +76,8 @@ def test_known_files_of_the_start() -> None:
 
 def test_a_pth_that_names_folders_of_the_wheel_or_lies_in_a_package() -> None:
     assert with_pth("pure/lib\n# import os\n") == []
+    assert with_pth("pure\n") == [("startup-hook", "warning")]
+    assert with_pth("./pure/lib\n", "x.pth", "pure", "pure/lib/__init__.py") == [("startup-hook", "warning")]
     assert with_pth("import os", "pure/x.pth") == []
 
 

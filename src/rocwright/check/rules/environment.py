@@ -77,6 +77,12 @@ def _parsed(line: str) -> ast.Module | None:
         return None
 
 
+def _package(line: str, context: Context) -> str | None:
+    """The package of a wheel at hand that a line, which is a path, leads to."""
+    name = ".".join(part for part in re.split(r"[/\\]", line) if part not in ("", "."))
+    return name if any(table.kinds.get(name) == "package" for table in context.modules.values()) else None
+
+
 def _for_namespace(line: str, place: str, context: Context) -> bool:
     """Whether code only makes a namespace package, as older setuptools wrote it into published wheels."""
     module = _parsed(line) if place.endswith(_NAMESPACE) else None
@@ -147,6 +153,14 @@ def _startup_hook(facts: Facts, context: Context) -> Iterator[Problem]:
         if member not in told and _CODE.match(line) and _known(place, line, facts, context):
             told.add(member)
             yield Problem("it runs the package's own code at every start of Python", _LEAVE_OUT, member)
+        elif member not in told and (package := _package(line, context)) is not None:
+            told.add(member)
+            yield Problem(
+                f"Python finds the modules of {package} under names of their own, too: imported by both they "
+                "are there twice, and each hides another of its name",
+                _LEAVE_OUT,
+                member,
+            )
 
 
 # -- modules of others
@@ -284,7 +298,7 @@ RULES = (
     ),
     Rule(
         "startup-hook",
-        "No .pth file runs even the package's own code at every start of Python.",
+        "No .pth file runs even the package's own code at every start of Python, or leads into a package.",
         _startup_hook,
         severity="warning",
     ),
