@@ -23,6 +23,7 @@ from typing import Literal, NamedTuple
 from rocwright.errors import ChannelBusy, IntegrityError, InvalidInput
 from rocwright.model.sets import SetManifest, set_id
 from rocwright.store.channel_log import ChannelState, Event, Log, append, fold, mark_shown, read_log
+from rocwright.store.damage import require_whole
 from rocwright.store.index.listed import ListedSet, listed_files
 from rocwright.store.index.pages import SealedView, page_keys, sealed_view, write_pages
 from rocwright.store.lease import PACE, HeldStore, LeaseLost, leased
@@ -101,13 +102,13 @@ def publish(
     """
     sets = _Sets(store)
     # Outside of the lease: sets never change, and there may be many.
-    sets.view(read_log(store, prefix).state)
+    sets.view(_known(store, prefix).state)
     appended = False
     for _ in range(_TRIES):
         try:
             with leased(store, prefix, by=by) as lease:
                 held = HeldStore(lease)
-                log = read_log(held, prefix)
+                log = _known(held, prefix)
                 seals = {} if anew else log.seals
                 event = None if appended else decide(log, lease.now)
                 after = log.state
@@ -128,6 +129,17 @@ def publish(
         f"publishing to {prefix} took so long that the lease of this publisher expired, {_TRIES} times",
         next_step="run again from a machine that is nearer to the store",
     )
+
+
+def _known(store: ObjectStore, prefix: str) -> Log:
+    """The log of a channel that is to be changed; raises `IntegrityError` where nobody knows what it says."""
+    log = read_log(store, prefix)
+    require_whole(
+        log.unsure,
+        f"the log of {prefix} is damaged, so what it lists is not known",
+        f"rocwright set repair {prefix.strip('/').replace('/', ':')}",
+    )
+    return log
 
 
 class _View(NamedTuple):
@@ -194,7 +206,7 @@ def view_sets(store: ObjectStore, state: ChannelState) -> list[ListedSet]:
 
 def require_listable(store: ObjectStore, prefix: str, manifest: SetManifest) -> None:
     """Raise `IntegrityError` when the channel lists a file of this name with other content, yanked or not."""
-    listed_files([*view_sets(store, read_log(store, prefix).state), ListedSet(manifest)], where=prefix)
+    listed_files([*view_sets(store, _known(store, prefix).state), ListedSet(manifest)], where=prefix)
 
 
 def require_files(store: ObjectStore, listed: ListedSet) -> None:

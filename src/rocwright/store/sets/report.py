@@ -24,7 +24,7 @@ from rocwright.model.sets import (
     Statement,
     set_id,
 )
-from rocwright.store.channel_log import ChannelState, events_of, read_log, read_state
+from rocwright.store.channel_log import ChannelState, read_log, read_state
 from rocwright.store.gate import Decision, Objection, decide, policy_for
 from rocwright.store.layout import channel_prefix, file_key
 from rocwright.store.objects.local import LocalStore
@@ -191,8 +191,7 @@ class History(msgspec.Struct, frozen=True):
 
 def history_of(store: ObjectStore, prefix: str) -> History:
     """The history of the channel at `prefix`; raises `InvalidData` for a log that cannot be read."""
-    log = read_log(store, prefix)
-    events = zip(log.events, events_of(store, log), strict=True)
+    log = read_log(store, prefix, whole=True)
     return History(
         prefix=prefix,
         current=current_of(store, log.state),
@@ -209,7 +208,8 @@ def history_of(store: ObjectStore, prefix: str) -> History:
                 reason=event.reason,
                 by=event.by,
             )
-            for stored, (number, event) in events
+            for stored, number, event in log.said
+            if event is not None
         ),
     )
 
