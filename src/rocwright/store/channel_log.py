@@ -27,7 +27,7 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from rocwright.model.sets import canonical_json
-from rocwright.store.damage import EMPTY, MISSING, Damage, how, pass_over
+from rocwright.store.damage import EMPTY, MISSING, Damage, how, pass_over, put_right, require_whole
 from rocwright.store.layout import LOG
 from rocwright.store.objects.protocol import ObjectStore, Stored, read_there
 
@@ -223,6 +223,17 @@ def read_state(store: ObjectStore, prefix: str, *, accept: Accept | None = None)
     return read_log(store, prefix, accept=accept).state
 
 
+def known_log(store: ObjectStore, prefix: str, *, accept: Accept | None = None) -> Log:
+    """The log of a channel for those to whom all of it matters; raises `IntegrityError` for a damaged one."""
+    log = read_log(store, prefix, accept=accept)
+    require_whole(
+        log.unsure,
+        f"the log of {prefix} is damaged, so what it lists is not known",
+        f"rocwright set repair {prefix.strip('/').replace('/', ':')}",
+    )
+    return log
+
+
 def fold(events: Iterable[tuple[int, Event | None]], start: ChannelState | None = None) -> ChannelState:
     """What a channel serves after these events, given in order, when it served `start` before.
 
@@ -253,7 +264,7 @@ def fold(events: Iterable[tuple[int, Event | None]], start: ChannelState | None 
 def append(store: ObjectStore, prefix: str, event: Event, *, after: int) -> int:
     """Write an event behind number `after`; returns its own. The same event again is fine."""
     data = canonical_json(event)
-    store.put_bytes(f"{prefix}{LOG}{after + 1:08d}-{_digest(data)}.json", data)
+    put_right(store, f"{prefix}{LOG}{after + 1:08d}-{_digest(data)}.json", data)
     return after + 1
 
 
@@ -265,7 +276,7 @@ def mark_shown(store: ObjectStore, prefix: str, log: Log, seals: Mapping[str, st
     mark = _Mark(state.number, state.sets, dict(state.yanked), state.count, dict(state.since), dict(seals))
     data = canonical_json(mark)
     name = f"shown-{state.count:08d}-{_digests(log.events)[-1]}-{_digest(data)}.json"
-    store.put_bytes(f"{prefix}{LOG}{name}", data)
+    put_right(store, f"{prefix}{LOG}{name}", data)
 
 
 def _digest(data: bytes) -> str:

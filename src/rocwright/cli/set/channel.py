@@ -10,9 +10,17 @@ from cyclopts import Parameter
 
 from rocwright.cli.options import Text
 from rocwright.cli.reply import Reply, for_json, for_people, replies
-from rocwright.cli.set.look import closed_next, promoted_next, short_ids, show_decision, staged_lines
+from rocwright.cli.set.look import (
+    closed_next,
+    promoted_next,
+    short_ids,
+    show_decision,
+    staged_lines,
+    tell_damaged,
+)
 from rocwright.cli.store.options import OfChannel, StoreOptions
 from rocwright.errors import UsageError
+from rocwright.store.damage import Damage
 from rocwright.store.index.landing import write_landing
 from rocwright.store.index.verify import verify_listed
 from rocwright.store.layout import channel_prefix
@@ -188,7 +196,7 @@ def set_pin(
     reason: Text = "",
     by: Text = "",
     options: StoreOptions = _DEFAULTS,
-) -> Reply:
+) -> Iterator[Reply]:
     """Keep a set under a name: it is never deleted, no channel drops it. Without a name, list the pins.
 
     Parameters
@@ -220,7 +228,8 @@ def set_pin(
         found = resolve_set(store, options.channels(), set_)
         at = rfc3339(datetime.now(timezone.utc))
         pin(store, name, Pin(found, at=at, reason=reason, by=by))
-    pins = read_pins(store)
+    damaged: list[Damage] = []
+    pins = read_pins(store, damaged.append)
 
     def show() -> None:
         if pins:
@@ -229,7 +238,8 @@ def set_pin(
         else:
             console.say("there are no pins")
 
-    return Reply(pins, show)
+    yield Reply(pins, show)
+    tell_damaged(damaged, options)
 
 
 @replies
@@ -239,12 +249,14 @@ def set_gc(
     runs: Annotated[bool, Parameter(negative=())] = False,
     by: Text = "",
     options: StoreOptions = _DEFAULTS,
-) -> Reply:
+) -> Iterator[Reply]:
     """List what no channel, pin or age keeps any more; delete it with --delete.
 
     A channel yanks sets beyond its newest ones, and drops what was yanked for as many days as the table of
     channels says. Files that belong to no set in a channel, no pinned set and no young set go when they are
     as old. Manifests and statements stay. Killed at any point, the next run completes it.
+
+    Exit code 6 when a log, a pin or a manifest is damaged: what it may refer to stays, whatever its age.
 
     Parameters
     ----------
@@ -261,12 +273,16 @@ def set_gc(
     now = datetime.now(timezone.utc)
     if not delete:
         plan = plan_gc(store, channels, now, runs=runs)
-        return Reply(plan, lambda: _show_plan(plan))
-    done = collect(store, channels, at=rfc3339(now), by=by, runs=runs)
-    for channel in channels.channel:
-        if store.folders(f"{channel.prefix}/"):
-            write_landing(store, channel)
-    return Reply(done, lambda: _show_done(done))
+        yield Reply(plan, lambda: _show_plan(plan))
+        damaged = plan.damaged
+    else:
+        done = collect(store, channels, at=rfc3339(now), by=by, runs=runs)
+        for channel in channels.channel:
+            if store.folders(f"{channel.prefix}/"):
+                write_landing(store, channel)
+        yield Reply(done, lambda: _show_done(done))
+        damaged = done.damaged
+    tell_damaged(damaged, options, so="what these may refer to stays")
 
 
 def _show_plan(plan: GcPlan) -> None:
