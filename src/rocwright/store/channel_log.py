@@ -27,7 +27,7 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from rocwright.model.sets import canonical_json
-from rocwright.store.damage import EMPTY, MISSING, Damage, how, pass_over, put_right, require_whole
+from rocwright.store.damage import DAMAGED, EMPTY, MISSING, Damage, how, pass_over, put_right, require_whole
 from rocwright.store.layout import LOG
 from rocwright.store.objects.protocol import ObjectStore, Stored, read_there
 
@@ -167,7 +167,7 @@ def read_log(store: ObjectStore, prefix: str, *, accept: Accept | None = None, w
             start, seals = mark
             break
         damaged.append(Damage(stored.key, how(read_there(store, stored.key))))
-    said, refused, unsure = [], [], _missing(prefix, events, marks, start)
+    said, refused, unsure = [], [], _missing(store, prefix, events, marks, start)
     damaged += unsure
     for place, stored in enumerate(events):
         if place < start.count and not whole:
@@ -198,15 +198,23 @@ def read_log(store: ObjectStore, prefix: str, *, accept: Accept | None = None, w
 
 
 def _missing(
-    prefix: str, events: list[Stored], marks: list[tuple[int, str, Stored]], start: ChannelState
+    store: ObjectStore,
+    prefix: str,
+    events: list[Stored],
+    marks: list[tuple[int, str, Stored]],
+    start: ChannelState,
 ) -> list[Damage]:
     """Events that were there: later ones have higher numbers, or a mark counted more of them."""
-    numbers = {_number(stored) for stored in events}
+    numbers = {number_of(stored.key) for stored in events}
     last = max(numbers, default=0)
     gone = [number for number in range(start.number + 1, last) if number not in numbers]
     most = max((count for count, _, _ in marks), default=0)
     if not gone and most > len(events):
         gone = [last + 1]
+    if gone:
+        # Known to be lost, what they did is done again or taken back.
+        aside = {number_of(one.key) for one in store.list(f"{DAMAGED}{prefix}{LOG}") if is_event(one.key)}
+        gone = [number for number in gone if number not in aside]
     return [Damage(f"{prefix}{LOG}{number:08d}-….json", MISSING) for number in gone]
 
 
@@ -292,14 +300,25 @@ def _digests(events: Iterable[Stored]) -> list[str]:
     return chain
 
 
-def _number(stored: Stored) -> int:
-    return int(stored.key.rpartition("/")[2].partition("-")[0])
+def number_of(key: str) -> int:
+    """The number of an event, of its key."""
+    return int(key.rpartition("/")[2].partition("-")[0])
+
+
+def is_event(key: str) -> bool:
+    """Whether a key, also that of an event which is missing, is one of an event."""
+    return key.rpartition("/")[2][:8].isdecimal()
+
+
+def lost_event_key(key: str) -> str:
+    """The key by which a missing event is known where damaged objects are set aside."""
+    return f"{key.rpartition('/')[0]}/{number_of(key):08d}-missing.json"
 
 
 def _read_event(store: ObjectStore, stored: Stored) -> tuple[int, Event | None, Damage | None]:
     """The number, and what the event says or what is wrong with it."""
     data = read_there(store, stored.key)
-    number, event = _number(stored), None
+    number, event = number_of(stored.key), None
     if data is not None and names_event(stored.key, data):
         with contextlib.suppress(msgspec.MsgspecError):
             event = msgspec.json.decode(data, type=Event)
