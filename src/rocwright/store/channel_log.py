@@ -9,24 +9,27 @@ A mark in the log says that the pages showed everything up to some event; its ti
 when. It also holds what the channel served then, so that a reader needs the events after it only, and the
 seals of its pages (`rocwright.store.index.pages`). It is no more than a cache: a mark that does not fit
 the events before it is left aside.
+
+An event that is damaged counts for nothing, unless a mark behind it tells what it did; the log names it.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from types import MappingProxyType
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import msgspec
 
-from rocwright.errors import InvalidData
 from rocwright.model.sets import canonical_json
+from rocwright.store.damage import DAMAGED, EMPTY, MISSING, Damage, how, pass_over, put_right, require_whole
 from rocwright.store.layout import LOG
-from rocwright.store.objects.protocol import ObjectStore, Stored
+from rocwright.store.objects.protocol import ObjectStore, Stored, read_there
 
 EVENT_SCHEMA = "rocwright.channel-event/1"
 MARK_SCHEMA = "rocwright.channel-mark/1"
@@ -88,17 +91,36 @@ class _Mark(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     schema: str = MARK_SCHEMA
 
 
+class Said(NamedTuple):
+    """An event as it was read: its object, its number, and what it says; None where it counts for nothing."""
+
+    stored: Stored
+    number: int
+    event: Event | None
+
+
+# Whether an event counts; asked of each that is whole.
+Accept = Callable[[Stored, Event], bool]
+
+
 @dataclass(frozen=True)
 class Log:
     """A log as it was read: the state, its events as objects in order, and when pages showed how many.
 
-    `seals` are those of the pages that its last mark speaks of.
+    `seals` are those of the pages that its last mark speaks of. `said` are the events that were read:
+    those behind that mark, or all. `damaged` names the objects of the log that were found not to be what was
+    written, `unsure` those among them of which no mark tells what they did; `refused` are the keys of events
+    that are whole, and were not accepted.
     """
 
     state: ChannelState
     events: tuple[Stored, ...]
     shown: tuple[tuple[int, datetime], ...]
     seals: Mapping[str, str] = field(default_factory=lambda: _NONE)
+    said: tuple[Said, ...] = ()
+    damaged: tuple[Damage, ...] = ()
+    unsure: tuple[Damage, ...] = ()
+    refused: tuple[str, ...] = ()
 
     @property
     def finished(self) -> bool:
@@ -115,56 +137,124 @@ class Log:
         return min((at for count, at in self.shown if count >= since), default=None)
 
 
-def read_log(store: ObjectStore, prefix: str) -> Log:
+def read_log(store: ObjectStore, prefix: str, *, accept: Accept | None = None, whole: bool = False) -> Log:
     """The log of the channel at `prefix`: one listing, one mark, and one read for each event after it.
 
-    Raises `InvalidData` for an object in the log that is no event, or not the event that its key names.
+    All events are read where `whole` asks for it. With `accept`, too, and then no mark is believed: an event
+    that is not accepted counts for nothing. Never raises for what is in the log.
     """
-    events, marks = [], []
+    events, marks, strays = [], [], []
     for stored in store.list(f"{prefix}{LOG}"):
         name = stored.key.removeprefix(f"{prefix}{LOG}")
         if _EVENT.fullmatch(name) is not None:
             events.append(stored)
-        elif (mark := _MARK.fullmatch(name)) is not None:
-            marks.append((int(mark["count"]), mark["events"], stored))
+        elif (match := _MARK.fullmatch(name)) is not None:
+            marks.append((int(match["count"]), match["events"], stored))
         else:
-            raise InvalidData(f"{stored.key} is not an event of a channel", where=stored.key)
+            strays.append(stored.key)
+    pass_over(strays)
     digests = _digests(events)
     fitting = [
         (count, stored)
         for count, digest, stored in marks
         if 0 < count <= len(events) and digests[count] == digest
     ]
-    start, seals = _read_mark(store, fitting[-1][1]) if fitting else (ChannelState(), _NONE)
-    rest = (_read_event(store, stored) for stored in events[start.count :])
+    damaged = [Damage(stored.key, EMPTY) for _, _, stored in marks if not stored.size]
+    start, seals = ChannelState(), _NONE
+    for _, stored in reversed(fitting if accept is None else []):
+        mark = read_mark(store, stored)
+        if mark is not None:
+            start, seals = mark
+            break
+        damaged.append(Damage(stored.key, how(read_there(store, stored.key))))
+    said, refused, unsure = [], [], _missing(store, prefix, events, marks, start)
+    damaged += unsure
+    for place, stored in enumerate(events):
+        if place < start.count and not whole:
+            # What is known of it is in the listing.
+            damaged += [] if stored.size else [Damage(stored.key, EMPTY)]
+            continue
+        number, event, problem = _read_event(store, stored)
+        if problem is not None:
+            damaged.append(problem)
+            unsure += [problem] if place >= start.count else []
+        elif event is not None and accept is not None and not accept(stored, event):
+            refused.append(stored.key)
+            event = None
+        said.append(Said(stored, number, event))
+    behind = said[start.count :] if whole else said
+    state = fold(((one.number, one.event) for one in behind), start)
     shown = tuple((count, stored.modified) for count, stored in fitting)
-    return Log(fold(rest, start), tuple(events), shown, seals)
+    return Log(
+        state,
+        tuple(events),
+        shown,
+        seals,
+        tuple(said),
+        tuple(sorted(set(damaged))),
+        tuple(sorted(set(unsure))),
+        tuple(refused),
+    )
 
 
-def read_events(store: ObjectStore, prefix: str) -> tuple[tuple[int, Event], ...]:
-    """Every event of the channel at `prefix` with its number, in order; raises as `read_log`."""
-    return events_of(store, read_log(store, prefix))
+def _missing(
+    store: ObjectStore,
+    prefix: str,
+    events: list[Stored],
+    marks: list[tuple[int, str, Stored]],
+    start: ChannelState,
+) -> list[Damage]:
+    """Events that were there: later ones have higher numbers, or a mark counted more of them."""
+    numbers = {number_of(stored.key) for stored in events}
+    last = max(numbers, default=0)
+    gone = [number for number in range(start.number + 1, last) if number not in numbers]
+    most = max((count for count, _, _ in marks), default=0)
+    if not gone and most > len(events):
+        gone = [last + 1]
+    if gone:
+        # Known to be lost, what they did is done again or taken back.
+        aside = {number_of(one.key) for one in store.list(f"{DAMAGED}{prefix}{LOG}") if is_event(one.key)}
+        gone = [number for number in gone if number not in aside]
+    return [Damage(f"{prefix}{LOG}{number:08d}-….json", MISSING) for number in gone]
 
 
-def events_of(store: ObjectStore, log: Log) -> tuple[tuple[int, Event], ...]:
-    """Every event of a log with its number, in order, also those before its mark; raises as `read_log`."""
-    return tuple(_read_event(store, stored) for stored in log.events)
+def read_events(
+    store: ObjectStore, prefix: str, *, accept: Accept | None = None
+) -> tuple[tuple[int, Event], ...]:
+    """Every event of the channel at `prefix` that counts, with its number, in order."""
+    said = read_log(store, prefix, accept=accept, whole=True).said
+    return tuple((one.number, one.event) for one in said if one.event is not None)
 
 
-def read_state(store: ObjectStore, prefix: str) -> ChannelState:
+def read_state(store: ObjectStore, prefix: str, *, accept: Accept | None = None) -> ChannelState:
     """What the channel at `prefix` serves; nothing when nothing was ever listed there."""
-    return read_log(store, prefix).state
+    return read_log(store, prefix, accept=accept).state
 
 
-def fold(events: Iterable[tuple[int, Event]], start: ChannelState | None = None) -> ChannelState:
-    """What a channel serves after these events, given in order, when it served `start` before."""
+def known_log(store: ObjectStore, prefix: str, *, accept: Accept | None = None) -> Log:
+    """The log of a channel for those to whom all of it matters; raises `IntegrityError` for a damaged one."""
+    log = read_log(store, prefix, accept=accept)
+    require_whole(
+        log.unsure,
+        f"the log of {prefix} is damaged, so what it lists is not known",
+        f"rocwright set repair {prefix.strip('/').replace('/', ':')}",
+    )
+    return log
+
+
+def fold(events: Iterable[tuple[int, Event | None]], start: ChannelState | None = None) -> ChannelState:
+    """What a channel serves after these events, given in order, when it served `start` before.
+
+    An event that is None counts as one, and changes nothing.
+    """
     state = start or ChannelState()
     number, count = state.number, state.count
     sets = dict.fromkeys(state.sets)
     yanked, since = dict(state.yanked), dict(state.since)
     for number, event in events:  # noqa: B007 - the last one is the state's
         count += 1
-        for one in event.sets:
+        for one in event.sets if event is not None else ():
+            assert event is not None
             if event.action == "list" and (one not in sets or one in yanked):
                 sets.setdefault(one)
                 yanked.pop(one, None)
@@ -182,7 +272,7 @@ def fold(events: Iterable[tuple[int, Event]], start: ChannelState | None = None)
 def append(store: ObjectStore, prefix: str, event: Event, *, after: int) -> int:
     """Write an event behind number `after`; returns its own. The same event again is fine."""
     data = canonical_json(event)
-    store.put_bytes(f"{prefix}{LOG}{after + 1:08d}-{_digest(data)}.json", data)
+    put_right(store, f"{prefix}{LOG}{after + 1:08d}-{_digest(data)}.json", data)
     return after + 1
 
 
@@ -194,7 +284,7 @@ def mark_shown(store: ObjectStore, prefix: str, log: Log, seals: Mapping[str, st
     mark = _Mark(state.number, state.sets, dict(state.yanked), state.count, dict(state.since), dict(seals))
     data = canonical_json(mark)
     name = f"shown-{state.count:08d}-{_digests(log.events)[-1]}-{_digest(data)}.json"
-    store.put_bytes(f"{prefix}{LOG}{name}", data)
+    put_right(store, f"{prefix}{LOG}{name}", data)
 
 
 def _digest(data: bytes) -> str:
@@ -210,28 +300,49 @@ def _digests(events: Iterable[Stored]) -> list[str]:
     return chain
 
 
-def _read_event(store: ObjectStore, stored: Stored) -> tuple[int, Event]:
-    match = _EVENT.fullmatch(stored.key.rpartition("/")[2])
-    data = store.read(stored.key)
-    if match is None or _digest(data) != match["digest"]:
-        raise InvalidData(f"{stored.key} is not an event of this channel, or was changed", where=stored.key)
-    try:
-        return int(match["number"]), msgspec.json.decode(data, type=Event)
-    except msgspec.MsgspecError as error:
-        raise InvalidData(f"{stored.key} is not an event of a channel: {error}", where=stored.key) from error
+def number_of(key: str) -> int:
+    """The number of an event, of its key."""
+    return int(key.rpartition("/")[2].partition("-")[0])
 
 
-def _read_mark(store: ObjectStore, stored: Stored) -> tuple[ChannelState, Mapping[str, str]]:
-    """The state and the seals that a mark holds; none when it is not what its key names."""
+def is_event(key: str) -> bool:
+    """Whether a key, also that of an event which is missing, is one of an event."""
+    return key.rpartition("/")[2][:8].isdecimal()
+
+
+def lost_event_key(key: str) -> str:
+    """The key by which a missing event is known where damaged objects are set aside."""
+    return f"{key.rpartition('/')[0]}/{number_of(key):08d}-missing.json"
+
+
+def _read_event(store: ObjectStore, stored: Stored) -> tuple[int, Event | None, Damage | None]:
+    """The number, and what the event says or what is wrong with it."""
+    data = read_there(store, stored.key)
+    number, event = number_of(stored.key), None
+    if data is not None and names_event(stored.key, data):
+        with contextlib.suppress(msgspec.MsgspecError):
+            event = msgspec.json.decode(data, type=Event)
+    return number, event, Damage(stored.key, how(data)) if event is None else None
+
+
+def names_event(key: str, data: bytes) -> bool:
+    """Whether the key is that of an event, or of a mark, with just these bytes."""
+    name = key.rpartition("/")[2]
+    match = _EVENT.fullmatch(name) or _MARK.fullmatch(name)
+    return match is not None and _digest(data) == match["digest"]
+
+
+def read_mark(store: ObjectStore, stored: Stored) -> tuple[ChannelState, Mapping[str, str]] | None:
+    """The state and the seals that a mark holds; None when it is not what its key names."""
     match = _MARK.fullmatch(stored.key.rpartition("/")[2])
-    data = store.read(stored.key)
-    if match is None or _digest(data) != match["digest"]:
-        return ChannelState(), _NONE
+    data = read_there(store, stored.key)
+    if match is None or data is None or not names_event(stored.key, data):
+        return None
     try:
         mark = msgspec.json.decode(data, type=_Mark)
     except msgspec.MsgspecError:
-        return ChannelState(), _NONE
+        return None
     if mark.count != int(match["count"]):
-        return ChannelState(), _NONE
+        return None
     yanked, since = MappingProxyType(mark.yanked), MappingProxyType(mark.since)
     return ChannelState(mark.number, mark.sets, yanked, mark.count, since), MappingProxyType(mark.seals)

@@ -32,7 +32,7 @@ from pathlib import Path
 
 import msgspec
 
-from rocwright.errors import ChannelBusy, NoObject, RocwrightError
+from rocwright.errors import ChannelBusy, NoObject, NoSpace, RocwrightError
 from rocwright.model.sets import canonical_json
 from rocwright.store.objects.protocol import ObjectStore, Stored
 
@@ -106,7 +106,7 @@ class Lease:
         if began - self.began > self.pace.ttl / 2 or not self.store.exists(self.key):
             raise LeaseLost
         self._count += 1
-        self.store.put_bytes(self.key, canonical_json(_Holder(self.by, self._count)), overwrite=True)
+        _put(self.store, self.key, _Holder(self.by, self._count), overwrite=True)
         stored = self.store.stat(self.key)
         if stored is None or (stored.modified - self.now).total_seconds() > self.pace.ttl:
             raise LeaseLost
@@ -155,7 +155,7 @@ def _try(store: ObjectStore, scope: str, by: str, pace: Pace) -> tuple[Lease, St
     key = f"{LEASES}{scope}{secrets.token_hex(16)}.json"
     began = pace.clock()
     try:
-        store.put_bytes(key, canonical_json(_Holder(by)))
+        _put(store, key, _Holder(by))
         found = {one.key: one for one in store.list(LEASES)}
         mine = found.pop(key, None)
         if mine is None:
@@ -176,6 +176,14 @@ def _try(store: ObjectStore, scope: str, by: str, pace: Pace) -> tuple[Lease, St
         for left_behind in others:
             store.delete(left_behind.key)
     return Lease(store, key, by, pace, mine.modified, began), alive[0] if alive else None
+
+
+def _put(store: ObjectStore, key: str, holder: _Holder, *, overwrite: bool = False) -> None:
+    """A lease; without a word of who holds it on a disk that is full: it may be held to free some space."""
+    try:
+        store.put_bytes(key, canonical_json(holder), overwrite=overwrite)
+    except NoSpace:
+        store.put_bytes(key, b"", overwrite=overwrite)
 
 
 def _conflict(key: str, scope: str) -> bool:

@@ -32,8 +32,9 @@ from packaging.version import InvalidVersion, Version
 
 from rocwright.errors import IntegrityError, InvalidInput, InvalidWheel, see_who_may_read
 from rocwright.model.sets import FileEntry
+from rocwright.store.damage import put_file_right
 from rocwright.store.layout import file_key, metadata_key
-from rocwright.store.objects.protocol import ObjectStore
+from rocwright.store.objects.protocol import ObjectStore, read_there
 from rocwright.system.files import sha256_file, verify_sha256
 from rocwright.system.progress import each
 from rocwright.wheel.read import DAMAGED
@@ -176,14 +177,17 @@ def _require_same_name(path: Path, project: str, version: Version, headers: Mess
 # -- into the store
 
 
-def put_pooled(store: ObjectStore, path: Path, entry: FileEntry) -> None:
-    """Put a file and its METADATA into the pool; what is there already, whole, stays and is not read again.
+def put_pooled(store: ObjectStore, path: Path, entry: FileEntry, *, reread: bool = False) -> None:
+    """Put a file and its METADATA into the pool; what is there already stays.
 
-    Raises `IntegrityError` when the file is not what the entry describes, or the store has a
-    file of another size in its place.
+    What is there, but is damaged, is replaced: of a file its size tells, or its bytes where they are to be
+    `reread`. Raises `IntegrityError` when the file is not what the entry describes.
     """
-    there = [store.stat(key) for key in wanted_objects(entry)]
-    if there[0] is not None and there[0].size == entry.size and None not in there:
+    wanted = wanted_objects(entry)
+    there = [store.stat(key) for key in wanted]
+    sizes = [one.size if one is not None else 0 for one in there]
+    whole = sizes[0] == entry.size and all(sizes)
+    if whole and not (reread and any(store.digest(key) != sha256 for key, sha256 in wanted.items())):
         return
     # The key promises a digest to everybody, so it is not taken on trust.
     verify_sha256(path, entry.sha256)
@@ -197,9 +201,12 @@ def put_distribution(store: ObjectStore, path: Path, entry: FileEntry, key: str)
         metadata = read_metadata(path)
         if hashlib.sha256(metadata).hexdigest() != entry.metadata_sha256:
             raise IntegrityError(f"METADATA of {path.name} is not what was recorded", where=path)
-    store.put_file(path, key)
+    put_file_right(store, path, key)
     if metadata is not None:
-        store.put_bytes(f"{key}.metadata", metadata)
+        # The wheel under this key tells what it has to be.
+        sidecar = f"{key}.metadata"
+        there = read_there(store, sidecar)
+        store.put_bytes(sidecar, metadata, overwrite=there is not None and there != metadata)
 
 
 def wanted_objects(entry: FileEntry) -> dict[str, str]:

@@ -16,13 +16,23 @@ waits until everybody sees it, and only then yanks the newer sets.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from typing import Literal, NamedTuple
 
 from rocwright.errors import ChannelBusy, IntegrityError, InvalidInput
-from rocwright.model.sets import SetManifest, set_id
-from rocwright.store.channel_log import ChannelState, Event, Log, append, fold, mark_shown, read_log
+from rocwright.model.sets import FileEntry, SetManifest, set_id
+from rocwright.store.channel_log import (
+    ChannelState,
+    Event,
+    Log,
+    append,
+    fold,
+    known_log,
+    mark_shown,
+    read_log,
+)
 from rocwright.store.index.listed import ListedSet, listed_files
 from rocwright.store.index.pages import SealedView, page_keys, sealed_view, write_pages
 from rocwright.store.lease import PACE, HeldStore, LeaseLost, leased
@@ -100,14 +110,16 @@ def publish(
     `ChannelBusy` when the channel is not to be had, `IntegrityError` when its pages would be wrong.
     """
     sets = _Sets(store)
-    # Outside of the lease: sets never change, and there may be many.
-    sets.view(read_log(store, prefix).state)
+    # Outside of the lease: sets never change, and there may be many. A damaged one may be about to go.
+    for one in known_log(store, prefix).state.sets:
+        with suppress(IntegrityError):
+            sets[one]
     appended = False
     for _ in range(_TRIES):
         try:
             with leased(store, prefix, by=by) as lease:
                 held = HeldStore(lease)
-                log = read_log(held, prefix)
+                log = known_log(held, prefix)
                 seals = {} if anew else log.seals
                 event = None if appended else decide(log, lease.now)
                 after = log.state
@@ -147,8 +159,7 @@ def _bring_into_line(held: HeldStore, prefix: str, sets: _Sets, before: Log, vie
             # Somebody else is at work: what was right may have changed.
             view = _View(log.state, sealed_view(held, prefix, sets.view(log.state), {}))
         pages, right, seals = view.sealed
-        both = (*log.state.sets, *gone)
-        entries = (entry for one in both for entry in sets[one].manifest.files)
+        entries = [entry for one in (*log.state.sets, *gone) for entry in sets.files(one)]
         # Pages are in their order already, as long as none goes.
         order = page_keys(entries, prefix) if gone else ()
         withdrawing = bool(gone) or len(log.state.yanked) > len(before.state.yanked)
@@ -182,6 +193,13 @@ class _Sets:
             self._found[one] = read_listed(self._store, one)
         return self._found[one]
 
+    def files(self, one: str) -> tuple[FileEntry, ...]:
+        """The files of a set; none of one that is damaged, which is on no pages any more."""
+        try:
+            return self[one].manifest.files
+        except IntegrityError:
+            return ()
+
     def view(self, state: ChannelState) -> dict[str, ListedSet]:
         """The sets of a state as its pages list them, by id."""
         return {one: replace(self[one], yanked=state.yanked.get(one)) for one in state.sets}
@@ -194,7 +212,7 @@ def view_sets(store: ObjectStore, state: ChannelState) -> list[ListedSet]:
 
 def require_listable(store: ObjectStore, prefix: str, manifest: SetManifest) -> None:
     """Raise `IntegrityError` when the channel lists a file of this name with other content, yanked or not."""
-    listed_files([*view_sets(store, read_log(store, prefix).state), ListedSet(manifest)], where=prefix)
+    listed_files([*view_sets(store, known_log(store, prefix).state), ListedSet(manifest)], where=prefix)
 
 
 def require_files(store: ObjectStore, listed: ListedSet) -> None:

@@ -18,22 +18,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import Literal
 
 import msgspec
 
-from rocwright.errors import ChannelBusy, InvalidData, InvalidInput
+from rocwright.errors import ChannelBusy, IntegrityError, InvalidInput, NoObject
 from rocwright.model.channels import Channel, Channels
 from rocwright.model.sets import canonical_json
 from rocwright.store.channel_log import ChannelState, Log, read_log
+from rocwright.store.damage import DAMAGED, Damage, Tell, as_damage, how, pass_over, refuse
 from rocwright.store.layout import KINDS, LOG, PLATFORMS
 from rocwright.store.lease import PACE, WHOLE_STORE, HeldStore, LeaseLost, leased
 from rocwright.store.objects.protocol import ObjectStore, Stored, read_there
 from rocwright.store.pool import wanted_objects
 from rocwright.store.publish import require_files, withdraw, write_view
 from rocwright.store.sets.find import current_of
-from rocwright.store.sets.records import read_listed, read_set
+from rocwright.store.sets.records import manifest_key, read_listed, read_set, set_folders
 from rocwright.system.progress import counted
 
 PINS = "pins/"
@@ -51,20 +53,29 @@ class Pin(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     schema: str = PIN_SCHEMA
 
 
-def read_pins(store: ObjectStore) -> dict[str, Pin]:
-    """Every pin by its name, sorted; raises `InvalidData` for a pin that cannot be read."""
+def read_pins(store: ObjectStore, tell: Tell = refuse) -> dict[str, Pin]:
+    """Every pin by its name, sorted; `tell` is told of one that is damaged."""
     found = {}
     for stored in store.list(PINS):
         name = stored.key.removeprefix(PINS).removesuffix(".json")
+        if stored.key != f"{PINS}{name}.json" or _PIN_NAME.fullmatch(name) is None:
+            pass_over([stored.key])
+            continue
         # Whoever removes a pin waits for nobody.
         data = read_there(store, stored.key)
         if data is None:
             continue
         try:
             found[name] = msgspec.json.decode(data, type=Pin)
-        except msgspec.MsgspecError as error:
-            raise InvalidData(f"{stored.key} is not a pin: {error}", where=stored.key) from error
+        except msgspec.MsgspecError:
+            tell(Damage(stored.key, _pin_lost(name, data)))
     return found
+
+
+def _pin_lost(name: str, data: bytes) -> str:
+    return (
+        f"{how(data)}; say again what it keeps (set pin {name} SET), or remove it (set pin {name} --remove)"
+    )
 
 
 def pin(store: ObjectStore, name: str, pinned: Pin) -> None:
@@ -72,7 +83,8 @@ def pin(store: ObjectStore, name: str, pinned: Pin) -> None:
     key = _pin_key(name)
     # Not while something is deleted: a pin holds from the moment it is there.
     with leased(store, WHOLE_STORE, by=pinned.by):
-        known = read_pins(store).get(name)
+        # One that is damaged is said again.
+        known = read_pins(store, lambda damage: None).get(name)
         if known is not None and known.set != pinned.set:
             raise InvalidInput(
                 f"the pin {name} holds set {known.set[:12]}",
@@ -80,14 +92,14 @@ def pin(store: ObjectStore, name: str, pinned: Pin) -> None:
             )
         require_files(store, read_listed(store, pinned.set))
         if known is None:
-            store.put_bytes(key, canonical_json(pinned))
+            store.put_bytes(key, canonical_json(pinned), overwrite=store.exists(key))
 
 
 def unpin(store: ObjectStore, name: str) -> None:
     """Remove a pin; raises `InvalidInput` when there is none of this name."""
     key = _pin_key(name)
     if not store.exists(key):
-        names = ", ".join(read_pins(store)) or "none"
+        names = ", ".join(read_pins(store, lambda damage: None)) or "none"
         raise InvalidInput(f"there is no pin {name!r}", next_step=f"pins of this store: {names}")
     store.delete(key)
 
@@ -120,38 +132,49 @@ class Withdrawal(msgspec.Struct, frozen=True):
 
 
 class GcPlan(msgspec.Struct, frozen=True):
-    """What goes: first out of channels, then sets (their pages), then objects, `bytes` of them in all."""
+    """What goes: first out of channels, then sets (their pages), then objects, `bytes` of them in all.
+
+    `damaged` is what cannot be read: nothing goes that it may refer to.
+    """
 
     withdrawals: tuple[Withdrawal, ...]
     sets: tuple[str, ...]
     objects: tuple[str, ...]
     bytes: int
+    damaged: tuple[Damage, ...] = ()
 
 
 def plan_gc(store: ObjectStore, channels: Channels, now: datetime, *, runs: bool = False) -> GcPlan:
     """What may go at the time `now` of the store; with `runs` packages of single runs that are as old, too.
 
-    Raises `InvalidData` or `IntegrityError` for a log, pin or held manifest that cannot be read: what it
-    holds is not known, so nothing goes.
+    A log or pin that is damaged may hold any set, and a manifest that is damaged any file: these stay then.
     """
     old = now - timedelta(days=channels.retention.grace_days)
     logs = {prefix: read_log(store, prefix) for prefix in channel_prefixes(store)}
-    pinned = {one.set for one in read_pins(store).values()}
+    holding = [one for log in logs.values() for one in log.unsure]
+    pinned = {one.set for one in read_pins(store, holding.append).values()}
     held = set(pinned)
     withdrawals: list[Withdrawal] = []
+    listing: list[Damage] = []
     for prefix, log in logs.items():
         channel = _channel(channels, prefix)
-        # Whatever was listed since, people get this set.
-        many = channel is not None and len(log.state.open) > channel.listed
-        current = (current_of(store, log.state) if many else None) or ""
-        withdrawals += withdrawals_of(log, prefix, channel, {*pinned, current}, old)
+        if not log.unsure:
+            withdrawals += _withdrawals(store, log, prefix, channel, pinned, old, listing.append)
         held |= {one for one in log.state.since if one in log.state.sets or log.changed(one) > old}
     recorded = _by_set(store)
     held |= {one for one, objects in recorded.items() if any(item.modified > old for item in objects)}
     # A set that is listed or pinned has a manifest, or something is wrong; others may be on their way in.
-    known = {one for one, objects in recorded.items() if any(item.key == _manifest(one) for item in objects)}
+    known = {
+        one for one, objects in recorded.items() if any(item.key == manifest_key(one) for item in objects)
+    }
     wanted = pinned.union(*(log.state.sets for log in logs.values())) | (held & known)
-    files = {key for one in wanted for entry in read_set(store, one).files for key in wanted_objects(entry)}
+    files: set[str] = set()
+    for one in wanted:
+        try:
+            files.update(key for entry in read_set(store, one).files for key in wanted_objects(entry))
+        except (IntegrityError, NoObject) as error:
+            listing.append(as_damage(error))
+    listing += _set_aside_lately(store, old)
     pages = [
         item
         for one, objects in recorded.items()
@@ -160,13 +183,48 @@ def plan_gc(store: ObjectStore, channels: Channels, now: datetime, *, runs: bool
         if _RECORDS.fullmatch(item.key.removeprefix(f"sets/{one}/")) is None
     ]
     unheld = [item for item in store.list("files/") if item.key not in files and item.modified <= old]
+    if holding:
+        pages = []
+    if holding or listing:
+        unheld = []
     ended = list(_old_runs(store, logs, old)) if runs else []
     # A page before what it links to.
     gone = [*pages, *unheld, *ended]
     names = sorted({item.key.split("/")[1] for item in pages})
     return GcPlan(
-        tuple(withdrawals), tuple(names), tuple(item.key for item in gone), sum(item.size for item in gone)
+        tuple(withdrawals),
+        tuple(names),
+        tuple(item.key for item in gone),
+        sum(item.size for item in gone),
+        tuple(sorted({*holding, *listing})),
     )
+
+
+def _withdrawals(
+    store: ObjectStore,
+    log: Log,
+    prefix: str,
+    channel: Channel | None,
+    pinned: set[str],
+    old: datetime,
+    tell: Tell,
+) -> list[Withdrawal]:
+    many = channel is not None and len(log.state.open) > channel.listed
+    try:
+        # Whatever was listed since, people get this set.
+        current = (current_of(store, log.state) if many else None) or ""
+    except (IntegrityError, NoObject) as error:
+        # Then nobody knows which.
+        tell(as_damage(error))
+        return []
+    return list(withdrawals_of(log, prefix, channel, {*pinned, current}, old))
+
+
+def _set_aside_lately(store: ObjectStore, old: datetime) -> Iterator[Damage]:
+    """Manifests that a repair could not bring back: somebody may still find a copy."""
+    for one in store.list(f"{DAMAGED}sets/"):
+        if one.key.endswith("/manifest.json") and one.modified > old:
+            yield Damage(one.key, "it was set aside lately, and a copy of it may be found")
 
 
 def withdrawals_of(
@@ -200,14 +258,12 @@ def _channel(channels: Channels, prefix: str) -> Channel | None:
     return next((one for one in channels.channel if one.prefix == top), None)
 
 
-def _manifest(one: str) -> str:
-    return f"sets/{one}/manifest.json"
-
-
 def _by_set(store: ObjectStore) -> dict[str, list[Stored]]:
+    ids = set(set_folders(store))
     found: dict[str, list[Stored]] = {}
     for item in store.list("sets/"):
-        found.setdefault(item.key.split("/")[1], []).append(item)
+        if (one := item.key.split("/")[1]) in ids:
+            found.setdefault(one, []).append(item)
     return found
 
 
@@ -237,13 +293,17 @@ _TRIES = 3
 
 
 class GcDone(msgspec.Struct, frozen=True):
-    """What went; `waiting` are withdrawals that clients are not ready for: the next run does them."""
+    """What went; `waiting` are withdrawals that clients are not ready for: the next run does them.
+
+    `damaged` is what cannot be read: nothing went that it may refer to.
+    """
 
     withdrawals: tuple[Withdrawal, ...]
     waiting: tuple[Withdrawal, ...]
     sets: tuple[str, ...]
     objects: int
     bytes: int
+    damaged: tuple[Damage, ...] = ()
 
 
 def collect(
@@ -262,16 +322,20 @@ def collect(
     pace = PACE.get()
     done: list[Withdrawal] = []
     waiting: list[Withdrawal] = []
+    damaged: list[Damage] = []
     with leased(store, WHOLE_STORE, by=by) as lease:
         first = plan_gc(store, channels, lease.now, runs=runs)
     for prefix in channel_prefixes(store):
         # What somebody began and did not end; from the log alone it looks done.
-        if not read_log(store, prefix).finished:
-            write_view(store, prefix, by=by)
+        log = read_log(store, prefix)
+        if log.events and not log.finished:
+            with _told(damaged):
+                write_view(store, prefix, by=by)
     for one in first.withdrawals:
-        state = _withdraw(store, one, channels.max_age, at, by)
-        sets = set(state.yanked) if one.action == "yank" else {*one.sets} - {*state.sets}
-        (done if sets.intersection(one.sets) else waiting).append(one)
+        with _told(damaged):
+            state = _withdraw(store, one, channels.max_age, at, by)
+            sets = set(state.yanked) if one.action == "yank" else {*one.sets} - {*state.sets}
+            (done if sets.intersection(one.sets) else waiting).append(one)
     size = 0
     names: set[str] = set()
     with counted("deleting", len(first.objects), "objects") as count:
@@ -289,7 +353,10 @@ def collect(
                     names.update(plan.sets)
                     size = size or plan.bytes
                     if len(plan.objects) <= _BATCH:
-                        return GcDone(tuple(done), tuple(waiting), tuple(sorted(names)), count.done, size)
+                        found = tuple(sorted({*damaged, *plan.damaged}))
+                        return GcDone(
+                            tuple(done), tuple(waiting), tuple(sorted(names)), count.done, size, found
+                        )
                     # Whoever waits looks again after a while; taken back at once, it would never be free.
                     pace.sleep(min(pace.clock() - began, _TURN_S))
             except LeaseLost:
@@ -299,10 +366,19 @@ def collect(
     )
 
 
+@contextmanager
+def _told(damaged: list[Damage]) -> Iterator[None]:
+    """What cannot be done in one channel, being damaged, is not to stop what can be done elsewhere."""
+    try:
+        yield
+    except (IntegrityError, NoObject) as error:
+        damaged.append(as_damage(error))
+
+
 def _withdraw(store: ObjectStore, one: Withdrawal, max_age: float, at: str, by: str) -> ChannelState:
     def choose(state: ChannelState) -> tuple[str, ...]:
         # Somebody may have pinned or listed one of them since.
-        kept = {item.set for item in read_pins(store).values()}
+        kept = {item.set for item in read_pins(store, lambda damage: None).values()}
         stands = state.open if one.action == "yank" else state.yanked
         kept.add(current_of(store, state) or "")
         return tuple(item for item in one.sets if item in stands and item not in kept)

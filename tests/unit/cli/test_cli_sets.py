@@ -504,9 +504,8 @@ def test_a_manifest_that_was_changed_is_put_back_as_the_message_says(run: Run) -
     digest = created(run, "1.0", "--stage")
     manifest = Path(f"store/sets/{digest}/manifest.json")
     manifest.write_bytes(manifest.read_bytes().replace(b"gfx942", b"gfx90a"))
-    done = run("log", "staging")
-    assert (done.code, "delete it and create the set again from its files" in done.err) == (6, True)
-    manifest.unlink()
+    done = run("show", digest)
+    assert (done.code, "create the set again from its files" in done.err) == (6, True)
     assert created(run, "1.0", "--stage") == digest
     assert run("log", "staging", "--json").json["current"] == digest
 

@@ -16,7 +16,6 @@ from rocwright.errors import (
     ChannelBusy,
     ContractBroken,
     IntegrityError,
-    InvalidData,
     InvalidInput,
     Unreachable,
 )
@@ -231,18 +230,59 @@ def test_a_mark_that_does_not_fit_is_left_aside(store: LocalStore) -> None:
     assert set(read_state(store, PREFIX).sets) == {"a" * 64, "b" * 64}
 
 
-@pytest.mark.parametrize("what", ["changed", "foreign", "half"])
-def test_a_log_that_somebody_changed_is_refused(store: LocalStore, what: str) -> None:
+@pytest.mark.parametrize("what", ["changed", "half", "empty", "missing"])
+def test_a_damaged_event_counts_for_nothing_and_is_named(store: LocalStore, what: str) -> None:
+    for number, one in enumerate("abc"):
+        append(store, PREFIX, Event("list", (one * 64,), at=AT), after=number)
+    event = store.list(PREFIX)[1].key
+    data = store.read(event)
+    store.delete(event)
+    if what != "missing":
+        bad = {"changed": data.replace(b"bbb", b"ddd"), "half": data[:20], "empty": b""}
+        store.put_bytes(event, bad[what])
+    log = read_log(store, PREFIX)
+    assert log.state.sets == ("a" * 64, "c" * 64)
+    [damage] = log.unsure
+    assert damage.key.startswith(f"{PREFIX}_log/00000002-")
+    with pytest.raises(IntegrityError, match=r"_log/00000002.*\n.*set repair v2:fam"):
+        change(store, PREFIX, Event("drop", ("a" * 64,), at=AT))
+
+
+def test_a_mark_tells_what_a_damaged_event_did(store: LocalStore) -> None:
+    for number, one in enumerate("ab"):
+        append(store, PREFIX, Event("list", (one * 64,), at=AT), after=number)
+    mark_shown(store, PREFIX, read_log(store, PREFIX))
+    event = store.list(PREFIX)[0].key
+    store.put_bytes(event, b"", overwrite=True)
+    log = read_log(store, PREFIX)
+    assert log.state.sets == ("a" * 64, "b" * 64)
+    assert [one.key for one in log.damaged] == [event]
+    assert log.unsure == ()
+
+
+def test_strays_in_a_log_are_passed_over_with_a_word(
+    store: LocalStore, capsys: pytest.CaptureFixture[str]
+) -> None:
     append(store, PREFIX, Event("list", ("a" * 64,), at=AT), after=0)
-    [event] = [one.key for one in store.list(PREFIX)]
-    if what == "changed":
-        store.put_bytes(event, store.read(event).replace(b"aaa", b"bbb"), overwrite=True)
-    elif what == "half":
-        store.put_bytes(event, store.read(event)[:20], overwrite=True)
-    else:
-        store.put_bytes(f"{PREFIX}_log/notes.txt", b"mine")
-    with pytest.raises(InvalidData, match="event"):
-        read_log(store, PREFIX)
+    for name in ("Thumbs.db", "x.json"):
+        store.put_bytes(f"{PREFIX}_log/{name}", b"mine")
+    assert read_log(store, PREFIX).damaged == read_log(store, PREFIX).damaged == ()
+    assert read_state(store, PREFIX).sets == ("a" * 64,)
+    said = capsys.readouterr().err
+    assert said.count("note: ignored") == 1
+    assert "Thumbs.db and 1 more" in said
+
+
+def test_only_accepted_events_count_and_then_no_mark_is_believed(store: LocalStore) -> None:
+    for number, one in enumerate("ab"):
+        append(store, PREFIX, Event("list", (one * 64,), at=AT), after=number)
+    mark_shown(store, PREFIX, read_log(store, PREFIX))
+    log = read_log(store, PREFIX, accept=lambda stored, event: event.sets == ("a" * 64,))
+    assert log.state.sets == ("a" * 64,)
+    assert (log.state.count, log.state.number, dict(log.seals)) == (2, 2, {})
+    [refused] = log.refused
+    assert refused.startswith(f"{PREFIX}_log/00000002-")
+    assert log.unsure == ()
 
 
 def test_events_of_the_same_number_have_one_order_for_all() -> None:

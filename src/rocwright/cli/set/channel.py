@@ -10,13 +10,25 @@ from cyclopts import Parameter
 
 from rocwright.cli.options import Text
 from rocwright.cli.reply import Reply, for_json, for_people, replies
-from rocwright.cli.set.look import closed_next, promoted_next, short_ids, show_decision, staged_lines
+from rocwright.cli.set.look import (
+    closed_next,
+    promoted_next,
+    short_ids,
+    show_decision,
+    staged_lines,
+    tell_damaged,
+)
 from rocwright.cli.store.options import OfChannel, StoreOptions
-from rocwright.errors import UsageError
+from rocwright.errors import IntegrityError, UsageError
+from rocwright.store.channel_log import read_state
+from rocwright.store.damage import Damage
 from rocwright.store.index.landing import write_landing
 from rocwright.store.index.verify import verify_listed
 from rocwright.store.layout import channel_prefix
-from rocwright.store.publish import repair, rollback
+from rocwright.store.mend.store import mend_store
+from rocwright.store.objects.address import open_store
+from rocwright.store.objects.local import LocalStore
+from rocwright.store.publish import rollback
 from rocwright.store.retention import GcDone, GcPlan, Pin, collect, pin, plan_gc, read_pins, unpin
 from rocwright.store.sets.find import NEWEST, current_of, named_place, resolve_set
 from rocwright.store.sets.promote import promote_set, require_open
@@ -152,30 +164,81 @@ def set_rollback(
 
 @replies
 def set_repair(
-    channel: OfChannel,
+    channel: str | None = None,
     /,
     *,
+    from_: Annotated[
+        tuple[str, ...], Parameter(name="--from", consume_multiple=1, negative=(), show_default=False)
+    ] = (),
+    quick: Annotated[bool, Parameter(negative=())] = False,
+    by: Text = "",
+    dry_run: Annotated[bool, Parameter(negative=())] = False,
     options: StoreOptions = _DEFAULTS,
-) -> Reply:
-    """Write the pages of a channel again wherever they are not what its log asks for.
+) -> Iterator[Reply]:
+    """Bring back what of a damaged store can be had, take out what cannot, and write pages again.
 
-    For pages that somebody changed or deleted, and to complete what was interrupted without doing it again.
+    Nothing is believed but digests: events, manifests and statements come back as they were or not at all.
+    What cannot be had is moved below `_damaged/`, and a channel lists no set any more that is not whole. Pages
+    that somebody changed or deleted are written as their log asks for; what was interrupted is completed.
+    Exit code 6 when something is left that somebody has to decide.
 
     Parameters
     ----------
+    channel
+        CHANNEL:FAMILY, such as release:gfx94X-dcgpu; the family may be left out where there is one (default:
+        the whole store).
+    from_
+        Another store, or a folder of wheels, that may have copies of what is lost; may be repeated.
+    quick
+        Compare files by their sizes only; their bytes are not read.
+    by
+        Who repairs, for the log.
+    dry_run
+        Only say what would be done.
     json
         Print the result as JSON.
     """
-    store = options.opened()
-    chosen, family = named_place(store, options.channels(), channel)
-    prefix = channel_prefix(chosen.prefix, family)
-    state = repair(store, prefix)
-    write_landing(store, chosen)
-    current = current_of(store, state)
-    return Reply(
-        {"prefix": prefix, "current": current, "sets": state.sets},
-        lambda: console.out(f"{prefix} serves {current}; {len(state.sets)} sets are on its pages"),
+    store, channels = options.opened(), options.channels()
+    prefix = None
+    if channel is not None:
+        chosen, family = named_place(store, channels, channel)
+        prefix = channel_prefix(chosen.prefix, family)
+    places = [open_store(address, reading=True) for address in from_]
+    for place in places:
+        if isinstance(place, LocalStore) and not place.root.is_dir():
+            raise UsageError(f"there is no folder {place.root}", next_step="name another with --from")
+    done = mend_store(
+        store,
+        channels,
+        at=rfc3339(datetime.now(timezone.utc)),
+        only=prefix,
+        places=places,
+        by=by,
+        quick=quick,
+        dry_run=dry_run,
     )
+    value: dict[str, object] = {"done": done, "dry_run": dry_run}
+    if prefix is not None:
+        state = read_state(store, prefix)
+        value |= {"prefix": prefix, "current": current_of(store, state), "sets": state.sets}
+
+    def show() -> None:
+        for one in done:
+            console.out(str(one), hang=2)
+        if not done:
+            console.out("nothing is damaged")
+        elif dry_run:
+            console.out("nothing was changed")
+        if prefix is not None:
+            console.out(f"{prefix} serves {value['current']}; {len(state.sets)} sets are on its pages")
+
+    yield Reply(value, show)
+    left = sum(one.done == "left" for one in done)
+    if left:
+        raise IntegrityError(
+            f"{left} {'thing has' if left == 1 else 'things have'} to be decided: the lines with left",
+            next_step="do what these say, or give a place that has copies: --from STORE",
+        )
 
 
 @replies
@@ -188,7 +251,7 @@ def set_pin(
     reason: Text = "",
     by: Text = "",
     options: StoreOptions = _DEFAULTS,
-) -> Reply:
+) -> Iterator[Reply]:
     """Keep a set under a name: it is never deleted, no channel drops it. Without a name, list the pins.
 
     Parameters
@@ -220,7 +283,8 @@ def set_pin(
         found = resolve_set(store, options.channels(), set_)
         at = rfc3339(datetime.now(timezone.utc))
         pin(store, name, Pin(found, at=at, reason=reason, by=by))
-    pins = read_pins(store)
+    damaged: list[Damage] = []
+    pins = read_pins(store, damaged.append)
 
     def show() -> None:
         if pins:
@@ -229,7 +293,8 @@ def set_pin(
         else:
             console.say("there are no pins")
 
-    return Reply(pins, show)
+    yield Reply(pins, show)
+    tell_damaged(damaged, options)
 
 
 @replies
@@ -239,12 +304,14 @@ def set_gc(
     runs: Annotated[bool, Parameter(negative=())] = False,
     by: Text = "",
     options: StoreOptions = _DEFAULTS,
-) -> Reply:
+) -> Iterator[Reply]:
     """List what no channel, pin or age keeps any more; delete it with --delete.
 
     A channel yanks sets beyond its newest ones, and drops what was yanked for as many days as the table of
     channels says. Files that belong to no set in a channel, no pinned set and no young set go when they are
     as old. Manifests and statements stay. Killed at any point, the next run completes it.
+
+    Exit code 6 when a log, a pin or a manifest is damaged: what it may refer to stays, whatever its age.
 
     Parameters
     ----------
@@ -261,12 +328,16 @@ def set_gc(
     now = datetime.now(timezone.utc)
     if not delete:
         plan = plan_gc(store, channels, now, runs=runs)
-        return Reply(plan, lambda: _show_plan(plan))
-    done = collect(store, channels, at=rfc3339(now), by=by, runs=runs)
-    for channel in channels.channel:
-        if store.folders(f"{channel.prefix}/"):
-            write_landing(store, channel)
-    return Reply(done, lambda: _show_done(done))
+        yield Reply(plan, lambda: _show_plan(plan))
+        damaged = plan.damaged
+    else:
+        done = collect(store, channels, at=rfc3339(now), by=by, runs=runs)
+        for channel in channels.channel:
+            if store.folders(f"{channel.prefix}/"):
+                write_landing(store, channel)
+        yield Reply(done, lambda: _show_done(done))
+        damaged = done.damaged
+    tell_damaged(damaged, options, so="what these may refer to stays")
 
 
 def _show_plan(plan: GcPlan) -> None:

@@ -14,9 +14,11 @@ from cyclopts import Parameter
 from rocwright.cli.reply import Reply, replies
 from rocwright.cli.show_check import targets_text
 from rocwright.cli.store.options import SHORT, OfChannel, StoreOptions, WhichSet
+from rocwright.errors import IntegrityError
 from rocwright.model.channels import Channel, Channels
 from rocwright.model.sets import SetManifest, set_id
 from rocwright.store.channel_log import read_state
+from rocwright.store.damage import Damage
 from rocwright.store.gate import Decision, openings
 from rocwright.store.index.lock import lock_name, lock_targets
 from rocwright.store.index.set_pages import lock_recorded, only_target
@@ -42,8 +44,10 @@ def set_list(
     *,
     family: str | None = None,
     options: StoreOptions = _DEFAULTS,
-) -> Reply:
+) -> Iterator[Reply]:
     """List the sets of the store, or those of a channel, oldest first.
+
+    Exit code 6 when something of them is damaged; what is whole is shown.
 
     Parameters
     ----------
@@ -54,14 +58,16 @@ def set_list(
     json
         Print them as JSON.
     """
-    found = list_sets(options.opened(), options.channels(), channel, family)
+    damaged: list[Damage] = []
+    found = list_sets(options.opened(), options.channels(), channel, family, damaged.append)
 
     def show() -> None:
         rows = [set_line(one.set_id, one.manifest, one.listed) for one in found]
         columns = ("set", "family", "targets", "files", "size", "torch", "listed in")
         console.table("", columns, rows, right=(3, 4))
 
-    return Reply(found, show)
+    yield Reply(found, show)
+    tell_damaged(damaged, options)
 
 
 @replies
@@ -70,8 +76,10 @@ def set_show(
     /,
     *,
     options: StoreOptions = _DEFAULTS,
-) -> Reply:
+) -> Iterator[Reply]:
     """Show a set: files, targets, sources, statements about it, where it is listed, what gates decide today.
+
+    Exit code 6 when something of that is damaged; what is whole is shown.
 
     Parameters
     ----------
@@ -80,8 +88,10 @@ def set_show(
     """
     store, channels = options.opened(), options.channels()
     today = days.today()
-    report = report_set(store, channels, resolve_set(store, channels, which), today)
-    return Reply(report, lambda: show_set(report, options))
+    damaged: list[Damage] = []
+    report = report_set(store, channels, resolve_set(store, channels, which), today, damaged.append)
+    yield Reply(report, lambda: show_set(report, options))
+    tell_damaged(damaged, options)
 
 
 @replies
@@ -116,8 +126,10 @@ def set_log(
     /,
     *,
     options: StoreOptions = _DEFAULTS,
-) -> Reply:
+) -> Iterator[Reply]:
     """Show what a channel listed, yanked and dropped, when, by whom and why.
+
+    Exit code 6 when events are damaged; what is whole is shown.
 
     Parameters
     ----------
@@ -126,7 +138,8 @@ def set_log(
     """
     store = options.opened()
     chosen, family = named_place(store, options.channels(), channel)
-    found = history_of(store, channel_prefix(chosen.prefix, family))
+    damaged: list[Damage] = []
+    found = history_of(store, channel_prefix(chosen.prefix, family), damaged.append)
 
     def show() -> None:
         rows = [
@@ -139,7 +152,8 @@ def set_log(
         if not found.shown:
             console.say("the pages may not show all of this yet: a change was interrupted, or is under way")
 
-    return Reply(found, show)
+    yield Reply(found, show)
+    tell_damaged(damaged, options, f"{chosen.name}:{family}")
 
 
 def set_lock(
@@ -182,6 +196,27 @@ def set_lock(
 
 
 # -- how sets, decisions and what was verified look
+
+
+def tell_damaged(
+    damaged: Iterable[Damage],
+    options: StoreOptions,
+    place: str = "",
+    *,
+    so: str = "all that is whole was shown",
+) -> None:
+    """Say what is damaged and `so`, and raise `IntegrityError` if anything is; `place` is what to repair."""
+    found = sorted(set(damaged))
+    for one in found:
+        console.say(f"damaged: {one}")
+    if found:
+        many = "1 object of the store is" if len(found) == 1 else f"{len(found)} objects of the store are"
+        words = ("set", "repair", *([place] if place else []))
+        raise IntegrityError(
+            f"{many} damaged; {so}",
+            where=found[0].key,
+            next_step=f"{options.command(*words)} brings back what can be had (--dry-run says what)",
+        )
 
 
 def show_set(report: SetReport, options: StoreOptions) -> None:

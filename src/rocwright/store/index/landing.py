@@ -11,10 +11,12 @@ from importlib import resources
 import msgspec
 
 from rocwright.data import load_table
+from rocwright.errors import IntegrityError, NoObject
 from rocwright.model.channels import Channel, LandingTable
 from rocwright.model.gpu import in_order
 from rocwright.model.sets import canonical_json
 from rocwright.store.channel_log import read_log
+from rocwright.store.damage import as_damage
 from rocwright.store.index.listed import ListedSet
 from rocwright.store.index.lock import lock_name
 from rocwright.store.index.offers import (
@@ -30,6 +32,7 @@ from rocwright.store.index.set_pages import CONSTRAINTS, UV_SNIPPET
 from rocwright.store.layout import channel_prefix, set_prefix
 from rocwright.store.objects.protocol import ObjectStore, read_there
 from rocwright.store.sets.records import read_listed
+from rocwright.system import console
 from rocwright.system.page import html_page
 
 LANDING_SCHEMA = "rocwright.landing/1"
@@ -94,6 +97,8 @@ def _logs(store: ObjectStore, channel: Channel) -> dict[str, tuple[str, tuple[st
         if log.events:
             # The names of events are digests of what they say.
             digest = hashlib.sha256(canonical_json([one.key for one in log.events])).hexdigest()
+            # What such a log says is not known: it is looked at again next time.
+            digest = "" if log.unsure else digest
             state = log.state
             found[family] = (digest, tuple(one for one in state.sets if one not in state.yanked))
     return found
@@ -113,11 +118,18 @@ def _from_logs(
     offered = {}
     for family, (digest, sets) in logs.items():
         before = known.get(family)
-        if before is not None and before.log == digest:
+        if before is not None and digest and before.log == digest:
             offered[family] = (digest, before.offers)
-        else:
-            listed = [read_listed(store, one) for one in sets]
-            offered[family] = (digest, offers_of(family, listed, table))
+            continue
+        listed = []
+        for one in sets:
+            try:
+                listed.append(read_listed(store, one))
+            except (IntegrityError, NoObject) as error:
+                # One family that is damaged does not take the page from the others.
+                console.say(f"damaged, so not on the page of {channel.name}: {as_damage(error)}")
+                digest = ""
+        offered[family] = (digest, offers_of(family, listed, table))
     if base is None:
         base = store.url(f"{channel.prefix}/").removesuffix(f"{channel.prefix}/")
     return _pages(channel, offered, base, table)

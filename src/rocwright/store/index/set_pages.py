@@ -39,7 +39,7 @@ def publish_set_pages(
     base_url: str | None = None,
     third_party: Mapping[str, str] | None = None,
 ) -> tuple[str, ...]:
-    """Write what is not there yet of the pages of a recorded set; returns their keys.
+    """Write what is not there yet of the pages of a recorded set, or is empty; returns their keys.
 
     `base_url` is where clients find the root of the store, ending with `/` (default: what the store says,
     which ROCWRIGHT_PUBLIC_URL decides): locks and snippet name it, as neither is read where it lies.
@@ -47,11 +47,11 @@ def publish_set_pages(
     """
     digest = set_id(one.manifest)
     prefix = set_prefix(digest)
-    there = {stored.key for stored in store.list(prefix)}
+    there = {stored.key: stored.size for stored in store.list(prefix)}
     brought = not one.elsewhere and locations_key(digest) in there
     written = []
     for key, page in set_pages(one, base_url or _base_url(store, prefix), third_party or {}).items():
-        if key not in there or (brought and read_there(store, key) != page):
+        if not there.get(key) or (brought and read_there(store, key) != page):
             store.put_bytes(key, page, overwrite=key in there)
             written.append(key)
     if brought:

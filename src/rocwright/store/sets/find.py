@@ -13,10 +13,10 @@ from packaging.version import Version
 from rocwright.errors import InvalidInput
 from rocwright.model.channels import Channel, Channels
 from rocwright.model.sets import SetManifest
-from rocwright.store.channel_log import ChannelState, read_state
+from rocwright.store.channel_log import ChannelState, known_log
 from rocwright.store.layout import LOG, channel_prefix, set_prefix
 from rocwright.store.objects.protocol import ObjectStore
-from rocwright.store.sets.records import read_set
+from rocwright.store.sets.records import read_set, set_folders
 
 Versions = Mapping[str, Version]
 
@@ -90,7 +90,7 @@ def resolve_set(
 def current_set(store: ObjectStore, channel: Channel, family: str = "") -> str:
     """The set of a family that installers take from a channel: the highest version; see `the_family`."""
     family = the_family(store, channel, family)
-    current = current_of(store, read_state(store, channel_prefix(channel.prefix, family)))
+    current = current_of(store, known_log(store, channel_prefix(channel.prefix, family)).state)
     if current is None:
         raise InvalidInput(
             f"{channel.name} lists no set for {family}, or only withdrawn ones",
@@ -135,22 +135,18 @@ def channel_families(store: ObjectStore, channel: Channel) -> tuple[str, ...]:
 
 
 def _by_digits(store: ObjectStore, digits: str) -> str:
-    if len(digits) == 64:
-        if not store.exists(f"{set_prefix(digits)}manifest.json"):
-            raise InvalidInput(
-                f"the store has no set {digits}", next_step="rocwright set list shows its sets"
-            )
-        return digits
-    found = [
-        name
-        for name in store.folders("sets/")
-        if name.startswith(digits) and store.exists(f"{set_prefix(name)}manifest.json")
-    ]
+    # Also one whose manifest is lost: who reads it says so.
+    found = [name for name in set_folders(store) if name.startswith(digits) and _has_any(store, name)]
     if not found:
-        raise InvalidInput(f"no set's id begins with {digits}", next_step="rocwright set list shows all sets")
+        what = f"the store has no set {digits}" if len(digits) == 64 else f"no set's id begins with {digits}"
+        raise InvalidInput(what, next_step="rocwright set list shows its sets")
     if len(found) > 1:
         raise InvalidInput(
             f"{len(found)} sets begin with {digits}: {', '.join(one[:16] for one in found[:5])}",
             next_step="give more digits",
         )
     return found[0]
+
+
+def _has_any(store: ObjectStore, name: str) -> bool:
+    return bool(store.list(set_prefix(name)))

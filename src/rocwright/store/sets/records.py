@@ -14,7 +14,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 import msgspec
 
-from rocwright.errors import IntegrityError, InvalidData, InvalidInput
+from rocwright.errors import IntegrityError, InvalidData, InvalidInput, NoObject
 from rocwright.model.sets import (
     RECEIPT,
     SetManifest,
@@ -26,37 +26,71 @@ from rocwright.model.sets import (
     set_id,
     statement_id,
 )
+from rocwright.store.damage import DAMAGED, MISSING, Damage, Tell, how, pass_over, put_right, refuse
 from rocwright.store.index.listed import ListedSet
 from rocwright.store.layout import file_key, set_prefix
-from rocwright.store.objects.protocol import ObjectStore, download, read_there
+from rocwright.store.objects.protocol import ObjectStore, Stored, download, read_there
 
 LOCATIONS_SCHEMA = "rocwright.locations/1"
+_ID = re.compile(r"[0-9a-f]{64}")
+_STATEMENT = re.compile(r"(?P<kind>[^/]+)-[0-9a-f]{32}\.json")
 _SECRET = re.compile(r"sig|token|secret|key|credential|password|auth|policy", re.IGNORECASE)
 
 
 def save_set(store: ObjectStore, manifest: SetManifest) -> str:
     """Write the manifest under its id; returns the key."""
-    key = f"{set_prefix(set_id(manifest))}manifest.json"
-    store.put_bytes(key, canonical_json(manifest))
+    key = manifest_key(set_id(manifest))
+    put_right(store, key, canonical_json(manifest))
     return key
 
 
+def manifest_key(set_digest: str) -> str:
+    """The key of a set's manifest."""
+    return f"{set_prefix(set_digest)}manifest.json"
+
+
 def read_set(store: ObjectStore, set_digest: str) -> SetManifest:
-    """The set with this id; raises `IntegrityError` when its content has another digest."""
-    key = f"{set_prefix(set_digest)}manifest.json"
-    manifest = parse_set(store.read(key), where=key)
+    """The set with this id; raises `IntegrityError` for a damaged manifest, `NoObject` without a set."""
+    key = manifest_key(set_digest)
+    data = read_there(store, key)
+    if data is None:
+        if store.list(set_prefix(set_digest)):
+            refuse(Damage(key, MISSING))
+        raise NoObject(f"the store has no object {key}", where=key)
+    try:
+        manifest = parse_set(data, where=key)
+    except InvalidData:
+        # A manifest with its digest that cannot be read is one of another version.
+        if hashlib.sha256(data).hexdigest() == set_digest:
+            raise
+        refuse(Damage(key, how(data)))
+        raise
     if set_id(manifest) != set_digest:
         raise IntegrityError(
             f"{key} has the id {set_id(manifest)}",
             where=key,
-            next_step="find out who changed it; delete it and create the set again from its files",
+            next_step="find out who changed it; create the set again from its files, or see "
+            "`rocwright set repair`",
         )
     return manifest
 
 
-def recorded_sets(store: ObjectStore) -> tuple[str, ...]:
-    """Ids of every set that is recorded in the store, sorted."""
-    return tuple(name for name in store.folders("sets/") if store.exists(f"{set_prefix(name)}manifest.json"))
+def recorded_sets(store: ObjectStore, tell: Tell = refuse) -> tuple[str, ...]:
+    """Ids of every set that is recorded in the store, sorted; `tell` is told of those without a manifest."""
+    found = []
+    for name in set_folders(store):
+        if store.exists(manifest_key(name)):
+            found.append(name)
+        elif any(f"{set_prefix(name)}_statements/" in one.key for one in store.list(set_prefix(name))):
+            tell(Damage(manifest_key(name), MISSING))
+    return tuple(found)
+
+
+def set_folders(store: ObjectStore) -> tuple[str, ...]:
+    """Ids that something of is below `sets/`; other names are strays."""
+    names = store.folders("sets/")
+    pass_over(f"sets/{name}/" for name in names if _ID.fullmatch(name) is None)
+    return tuple(name for name in names if _ID.fullmatch(name) is not None)
 
 
 def save_statement(store: ObjectStore, set_digest: str, statement: Statement) -> str:
@@ -71,30 +105,55 @@ def save_statement(store: ObjectStore, set_digest: str, statement: Statement) ->
         )
     kind = _kind(statement.predicate_type)
     key = f"{set_prefix(set_digest)}_statements/{kind}-{statement_id(statement)[:32]}.json"
-    store.put_bytes(key, canonical_json(statement))
+    put_right(store, key, canonical_json(statement))
     return key
 
 
-def read_statements(store: ObjectStore, set_digest: str, predicate_type: str = "") -> tuple[Statement, ...]:
+def read_statements(
+    store: ObjectStore, set_digest: str, predicate_type: str = "", *, tell: Tell = refuse
+) -> tuple[Statement, ...]:
     """Every statement recorded about the set, sorted by key; only those of a type where it is given.
 
-    Raises `InvalidData` for a statement that cannot be read, or is not that which its key names.
+    `tell` is told of one that is damaged; by default that raises `IntegrityError`. Raises `InvalidData` for
+    one that is whole and cannot be read.
     """
+    kind = _kind(predicate_type) if predicate_type else ""
+    found = []
+    for stored in statement_objects(store, set_digest, kind):
+        data = read_there(store, stored.key)
+        if data is None or not names_statement(stored.key, data):
+            tell(Damage(stored.key, how(data)))
+        else:
+            found.append(parse_statement(data, where=stored.key))
+    return tuple(found)
+
+
+def statement_objects(store: ObjectStore, set_digest: str, kind: str = "") -> tuple[Stored, ...]:
+    """The statements about a set as objects, of a kind where it is given; other names are strays."""
     folder = f"{set_prefix(set_digest)}_statements/"
-    start = f"{folder}{_kind(predicate_type)}-" if predicate_type else folder
-    keys = [one.key for one in store.list(folder) if one.key.startswith(start)]
-    return tuple(_statement(store.read(key), key) for key in keys)
+    objects = store.list(folder)
+    pass_over(one.key for one in objects if _STATEMENT.fullmatch(one.key.removeprefix(folder)) is None)
+    return tuple(
+        one
+        for one in objects
+        if (match := _STATEMENT.fullmatch(one.key.removeprefix(folder))) and kind in ("", match["kind"])
+    )
 
 
-def _statement(data: bytes, key: str) -> Statement:
-    statement = parse_statement(data, where=key)
-    if not names_statement(key, data):
-        raise InvalidData(
-            f"{key} was changed: its name has another digest",
-            where=key,
-            next_step="put back the statement that was written, or find out who changed it",
-        )
-    return statement
+# Kinds of statements that can close a gate: without one of them it might be open.
+_CLOSING = ("build-", "findings-", "test-")
+
+
+def lost_statements(store: ObjectStore, set_digest: str) -> tuple[str, ...]:
+    """Keys of statements that were set aside as damaged, and that may have said something against the set."""
+    folder = f"{set_prefix(set_digest)}_statements/"
+    aside = store.list(f"{DAMAGED}{folder}")
+    return tuple(
+        one.key
+        for one in aside
+        if one.key.removeprefix(f"{DAMAGED}{folder}").startswith(_CLOSING)
+        and not store.exists(one.key.removeprefix(DAMAGED))
+    )
 
 
 def names_statement(key: str, data: bytes) -> bool:
@@ -150,8 +209,9 @@ def read_locations(store: ObjectStore, set_digest: str) -> Locations:
         return Locations()
     try:
         return msgspec.json.decode(data, type=Locations)
-    except msgspec.MsgspecError as error:
-        raise InvalidData(f"{key} does not say where files are: {error}", where=key) from error
+    except msgspec.MsgspecError:
+        refuse(Damage(key, how(data)))
+        raise
 
 
 def recordable(url: str) -> str:

@@ -8,7 +8,7 @@ from datetime import date
 
 import msgspec
 
-from rocwright.errors import InvalidData, RocwrightError
+from rocwright.errors import IntegrityError, InvalidData, NoObject, RocwrightError
 from rocwright.model.channels import Channel, Channels
 from rocwright.model.sets import (
     ADOPTED,
@@ -24,13 +24,14 @@ from rocwright.model.sets import (
     Statement,
     set_id,
 )
-from rocwright.store.channel_log import ChannelState, events_of, read_log, read_state
+from rocwright.store.channel_log import read_log
+from rocwright.store.damage import Tell, as_damage, refuse
 from rocwright.store.gate import Decision, Objection, decide, policy_for
 from rocwright.store.layout import channel_prefix, file_key
 from rocwright.store.objects.local import LocalStore
 from rocwright.store.objects.protocol import ObjectStore
 from rocwright.store.sets.find import channel_families, current_of, the_family
-from rocwright.store.sets.records import read_set, read_statements, recorded_sets
+from rocwright.store.sets.records import lost_statements, read_set, read_statements, recorded_sets
 from rocwright.store.sets.sign import signed_by, signers, unsigned
 from rocwright.store.statements import Opening, check_files, verdict_on
 
@@ -64,11 +65,16 @@ class ListedSetLine(msgspec.Struct, frozen=True):
         return " ".join(name if why is None else f"({name})" for name, why in self.channels.items())
 
 
-def report_set(store: ObjectStore, channels: Channels, set_digest: str, today: date) -> SetReport:
-    """Read a set and all about it; raises `IntegrityError` for a manifest that was changed."""
+def report_set(
+    store: ObjectStore, channels: Channels, set_digest: str, today: date, tell: Tell = refuse
+) -> SetReport:
+    """Read a set and all about it; `tell` is told of what is damaged of that.
+
+    Raises `IntegrityError` for a manifest that is damaged: nothing else says what the set is.
+    """
     manifest = read_set(store, set_digest)
     try:
-        statements = read_statements(store, set_digest)
+        statements = read_statements(store, set_digest, tell=tell)
         found = verdict_on(manifest, statements, today)
         waived = f", waived: {'; '.join(map(str, found.waivers))}" if found.waivers else ""
         checked = f"passed{waived}" if found.problem is None else found.problem
@@ -83,24 +89,33 @@ def report_set(store: ObjectStore, channels: Channels, set_digest: str, today: d
         manifest=manifest,
         checked=checked,
         said=tuple(sorted(filter(None, map(sentence, statements)))),
-        channels=_places(store, channels, set_digest, manifest.family),
+        channels=_States(store, channels, tell).places(set_digest, manifest.family),
         decisions=decisions,
         signed_by=signed_by(store, set_digest),
     )
 
 
 def list_sets(
-    store: ObjectStore, channels: Channels, channel: str | None = None, family: str | None = None
+    store: ObjectStore,
+    channels: Channels,
+    channel: str | None = None,
+    family: str | None = None,
+    tell: Tell = refuse,
 ) -> tuple[ListedSetLine, ...]:
-    """Recorded sets by id, or those of a channel, oldest first; of one family where it is given."""
+    """Recorded sets by id, or those of a channel, oldest first; of one family where it is given.
+
+    `tell` is told of what is damaged; a set without a whole manifest is left out.
+    """
     if channel is None:
-        ids = list(recorded_sets(store))
+        ids = list(recorded_sets(store, tell))
     else:
         named = channels.named(channel)
         families = (the_family(store, named, family),) if family else channel_families(store, named)
-        ids = [one for name in families for one in read_state(store, channel_prefix(named.prefix, name)).sets]
-    found = ((one, read_set(store, one)) for one in ids)
-    states = _States(store, channels)
+        ids = [
+            one for name in families for one in read_log(store, channel_prefix(named.prefix, name)).state.sets
+        ]
+    found = _whole(store, ids, tell)
+    states = _States(store, channels, tell)
     return tuple(
         ListedSetLine(one, manifest, states.places(one, manifest.family))
         for one, manifest in found
@@ -108,11 +123,19 @@ def list_sets(
     )
 
 
+def _whole(store: ObjectStore, ids: list[str], tell: Tell) -> Iterator[tuple[str, SetManifest]]:
+    for one in ids:
+        try:
+            yield one, read_set(store, one)
+        except (IntegrityError, NoObject) as error:
+            tell(as_damage(error))
+
+
 class _States:
     """States of channels, each read once."""
 
-    def __init__(self, store: ObjectStore, channels: Channels) -> None:
-        self._store, self._channels = store, channels
+    def __init__(self, store: ObjectStore, channels: Channels, tell: Tell) -> None:
+        self._store, self._channels, self._tell = store, channels, tell
         self._known: dict[str, dict[str, dict[str, str | None]]] = {}
 
     def places(self, set_digest: str, family: str) -> dict[str, str | None]:
@@ -120,14 +143,13 @@ class _States:
         if family not in self._known:
             self._known[family] = {}
             for channel in self._channels.channel:
-                state = read_state(self._store, channel_prefix(channel.prefix, family))
+                log = read_log(self._store, channel_prefix(channel.prefix, family))
+                for one in log.damaged:
+                    self._tell(one)
+                state = log.state
                 self._known[family][channel.name] = {one: state.yanked.get(one) for one in state.sets}
         of = self._known[family]
         return {name: sets[set_digest] for name, sets in of.items() if set_digest in sets}
-
-
-def _places(store: ObjectStore, channels: Channels, set_digest: str, family: str) -> dict[str, str | None]:
-    return _States(store, channels).places(set_digest, family)
 
 
 def sentence(statement: Statement) -> str:
@@ -189,13 +211,19 @@ class History(msgspec.Struct, frozen=True):
     events: tuple[ChannelEvent, ...]
 
 
-def history_of(store: ObjectStore, prefix: str) -> History:
-    """The history of the channel at `prefix`; raises `InvalidData` for a log that cannot be read."""
-    log = read_log(store, prefix)
-    events = zip(log.events, events_of(store, log), strict=True)
+def history_of(store: ObjectStore, prefix: str, tell: Tell = refuse) -> History:
+    """The history of the channel at `prefix`; `tell` is told of what of it is damaged."""
+    log = read_log(store, prefix, whole=True)
+    for one in log.damaged:
+        tell(one)
+    current = None
+    try:
+        current = current_of(store, log.state)
+    except (IntegrityError, NoObject) as error:
+        tell(as_damage(error))
     return History(
         prefix=prefix,
-        current=current_of(store, log.state),
+        current=current,
         sets=log.state.sets,
         yanked=dict(log.state.yanked),
         shown=log.finished,
@@ -209,7 +237,8 @@ def history_of(store: ObjectStore, prefix: str) -> History:
                 reason=event.reason,
                 by=event.by,
             )
-            for stored, (number, event) in events
+            for stored, number, event in log.said
+            if event is not None
         ),
     )
 
@@ -244,7 +273,7 @@ def consider(
     against = list(_against(store, channels, channel, manifest, again=again))
     try:
         statements = read_statements(store, set_digest)
-    except InvalidData as error:
+    except (InvalidData, IntegrityError) as error:
         statements = ()
         look = (Opening(("set", "verify", set_digest)),)
         against.insert(0, Objection("unreadable", error.what, look))
@@ -262,15 +291,23 @@ def _against(
             ("set", "sign", digest, "--key", "key.pem"), f"key.pem is a key that {channel.name} trusts"
         )
         yield Objection("unsigned", unsigned(channel, digest), (sign,))
+    places = [channels.named(channel.after)] if channel.after is not None else []
+    logs = [read_log(store, channel_prefix(one.prefix, manifest.family)) for one in (*places, channel)]
+    for one in sorted({one for log in logs for one in log.unsure}):
+        repair = Opening(("set", "repair"), "it brings back what the log said")
+        yield Objection("unreadable", f"nobody knows what a log says: {one}", (repair,))
+    for aside in lost_statements(store, digest):
+        repair = Opening(("set", "repair", "--from", "STORE"), "STORE has that statement")
+        yield Objection("unreadable", f"a statement was lost, nobody knows what it said: {aside}", (repair,))
     if channel.after is not None:
-        before = _state(store, channels.named(channel.after), manifest)
+        before = logs[0].state
         stage = ("set", "promote", digest, "--to", channel.after)
         if digest not in before.sets:
             yield Objection("unstaged", f"{channel.after} does not list set {digest[:12]}", (Opening(stage),))
         elif digest in before.yanked:
             why = f"withdrawn from {channel.after}: {before.yanked[digest]}"
             yield Objection("unstaged", why, (Opening((*stage, "--again"), "that reason no longer applies"),))
-    here = _state(store, channel, manifest)
+    here = logs[-1].state
     if digest in here.yanked and not again:
         why = f"withdrawn from {channel.name}: {here.yanked[digest]}"
         words = ("set", "promote", digest, "--to", channel.name, "--again")
@@ -287,7 +324,3 @@ def _files_at(store: ObjectStore, manifest: SetManifest) -> list[str]:
 
 def _root(store: ObjectStore) -> str:
     return str(store.root) if isinstance(store, LocalStore) else "STORE"
-
-
-def _state(store: ObjectStore, channel: Channel, manifest: SetManifest) -> ChannelState:
-    return read_state(store, channel_prefix(channel.prefix, manifest.family))

@@ -14,6 +14,7 @@ from rocwright.store.index.landing import write_landing
 from rocwright.store.index.set_pages import publish_set_pages
 from rocwright.store.layout import channel_prefix, set_prefix
 from rocwright.store.lease import leased
+from rocwright.store.objects.local import LocalStore
 from rocwright.store.objects.protocol import ObjectStore
 from rocwright.store.pool import put_pooled
 from rocwright.store.publish import list_set, require_listable
@@ -79,11 +80,13 @@ def record_set(
 ) -> None:
     """Put the files into the store, then the manifest, the statements, the receipt and the set's own pages.
 
-    Running again after an interruption completes the set.
+    Running again after an interruption completes the set, and puts back what of it is damaged.
     """
     digest = set_id(manifest)
+    # What a machine that lost its power left in a folder may have the right size and hold nothing.
+    reread = isinstance(store, LocalStore)
     for entry in each("storing", manifest.files, size=lambda entry: entry.size):
-        put_pooled(store, files[entry.name], entry)
+        put_pooled(store, files[entry.name], entry, reread=reread)
     save_set(store, manifest)
     for statement in statements:
         save_statement(store, digest, statement)

@@ -8,19 +8,13 @@ import msgspec
 
 from rocwright.errors import IntegrityError, InvalidData, RocwrightError
 from rocwright.model.sets import FileEntry, SetManifest, canonical_json, parse_set, parse_statement, set_id
+from rocwright.store.damage import MISSING, Damage, how
 from rocwright.store.layout import file_key, set_prefix
-from rocwright.store.objects.protocol import ObjectStore
+from rocwright.store.objects.protocol import ObjectStore, read_there
 from rocwright.store.pool import wanted_objects
-from rocwright.store.sets.records import located, names_statement
+from rocwright.store.sets.records import located, manifest_key, names_statement, statement_objects
 from rocwright.store.sets.sign import key_id, signed_by, signers
 from rocwright.system.progress import each
-
-
-class ObjectProblem(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What is wrong with which object."""
-
-    key: str
-    what: str
 
 
 class Verified(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -31,7 +25,7 @@ class Verified(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """
 
     set_id: str
-    problems: tuple[ObjectProblem, ...]
+    problems: tuple[Damage, ...]
     files: int = 0
     statements: int = 0
     elsewhere: tuple[str, ...] = ()
@@ -53,27 +47,29 @@ def verify_set(
     them, must have signed the set. What is wrong is in the outcome; raises `InvalidInput` only for a set that
     the store does not have.
     """
-    problems: list[ObjectProblem] = []
-    key = f"{set_prefix(set_digest)}manifest.json"
-    data = store.read(key)
+    problems: list[Damage] = []
+    key = manifest_key(set_digest)
+    data = read_there(store, key)
+    if not data:
+        return Verified(set_digest, (Damage(key, how(data)),), read=not quick)
     try:
         manifest = parse_set(data, where=key)
     except InvalidData as error:
-        return Verified(set_digest, (ObjectProblem(key, error.what),), read=not quick)
+        return Verified(set_digest, (Damage(key, error.what),), read=not quick)
     if set_id(manifest) != set_digest:
-        problems.append(ObjectProblem(key, f"it was changed: its content has the id {set_id(manifest)}"))
+        problems.append(Damage(key, f"it was changed: its content has the id {set_id(manifest)}"))
     elif data != canonical_json(manifest):
-        problems.append(ObjectProblem(key, "its content is the same, but another program wrote it"))
+        problems.append(Damage(key, "its content is the same, but another program wrote it"))
     elsewhere: dict[str, str] = {}
     try:
         elsewhere = located(store, set_digest)
     except RocwrightError as error:
-        problems.append(ObjectProblem(key, error.what))
+        problems.append(Damage(key, error.what))
     inside = [entry for entry in manifest.files if entry.name not in elsewhere]
     for entry in each("verifying", inside, size=lambda entry: entry.size):
         problems += _file(store, entry, quick=quick)
     said = 0
-    for stored in store.list(f"{set_prefix(set_digest)}_statements/"):
+    for stored in statement_objects(store, set_digest):
         said += 1
         problems += _statement(store, stored.key, set_digest)
     found, wrong = _signatures(store, manifest, keys)
@@ -96,47 +92,53 @@ def require_sound(found: Verified) -> None:
         what = f"{count} {'thing is' if count == 1 else 'things are'} wrong"
         raise IntegrityError(
             f"{what} with set {found.set_id[:12]}: {found.problems[0].key}: {found.problems[0].what}",
-            next_step="take it out of every channel (rocwright set rollback), then find out who changed it",
+            next_step="find out who changed it; `rocwright set repair` brings back what can be had, and "
+            "takes out of channels what cannot",
         )
 
 
-def _file(store: ObjectStore, entry: FileEntry, *, quick: bool) -> Iterator[ObjectProblem]:
+def _file(store: ObjectStore, entry: FileEntry, *, quick: bool) -> Iterator[Damage]:
     for key, sha256 in wanted_objects(entry).items():
         there = store.stat(key)
         if there is None:
-            yield ObjectProblem(key, "it is missing")
+            yield Damage(key, MISSING)
         elif key == file_key(entry.sha256, entry.name) and there.size != entry.size:
-            yield ObjectProblem(key, f"it has {there.size} bytes, the set has {entry.size}")
+            yield Damage(key, f"it has {there.size} bytes, the set has {entry.size}")
+        elif not there.size:
+            yield Damage(key, how(b""))
         elif not quick and (found := store.digest(key)) != sha256:
-            yield ObjectProblem(key, f"its sha256 is {found}, the set has {sha256}")
+            yield Damage(key, f"its sha256 is {found}, the set has {sha256}")
 
 
-def _statement(store: ObjectStore, key: str, set_digest: str) -> Iterator[ObjectProblem]:
-    data = store.read(key)
+def _statement(store: ObjectStore, key: str, set_digest: str) -> Iterator[Damage]:
+    data = read_there(store, key)
+    if not data:
+        yield Damage(key, how(data))
+        return
     try:
         said = parse_statement(data, where=key)
     except InvalidData as error:
-        yield ObjectProblem(key, error.what)
+        yield Damage(key, error.what)
         return
     if not said.about(set_digest):
-        yield ObjectProblem(key, "it is about something else")
+        yield Damage(key, "it is about something else")
     if not names_statement(key, data):
-        yield ObjectProblem(key, "it was changed: its name has another digest")
+        yield Damage(key, "it was changed: its name has another digest")
 
 
 def _signatures(
     store: ObjectStore, manifest: SetManifest, keys: Sequence[str]
-) -> tuple[tuple[str, ...], list[ObjectProblem]]:
+) -> tuple[tuple[str, ...], list[Damage]]:
     found: list[str] = []
     wrong = []
     for key in keys:
         try:
             held = signers(store, manifest, [key])
         except IntegrityError as error:
-            wrong.append(ObjectProblem(str(error.where), error.what))
+            wrong.append(Damage(str(error.where), error.what))
             continue
         if not held:
             where = f"{set_prefix(set_id(manifest))}_signatures/{key_id(key)}.json"
-            wrong.append(ObjectProblem(where, f"the set is not signed with {key}"))
+            wrong.append(Damage(where, f"the set is not signed with {key}"))
         found += held
     return tuple(found), wrong
