@@ -83,7 +83,7 @@ def _require_answered(
         f"{where} takes away from the contract ({'; '.join(one.what for one in found)}) "
         f"without `{'` and `'.join(missing)}`",
         where=file,
-        next_step="say why and to which last day, beside it: reason = \"WHY\" and expires = 2030-01-31",
+        next_step='say why and to which last day, beside it: reason = "WHY" and expires = 2030-01-31',
     )
 
 

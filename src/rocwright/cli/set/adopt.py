@@ -133,7 +133,7 @@ def adopt_set(
     first = channels.named(channels.channel[0].name)
     decision = consider(store, channels, first, done.set_id, now.date()).decision
     if stage and decision.promote:
-        staged = promote_set(store, channels, first, done.set_id, now)
+        staged = promote_set(store, channels, first, done.set_id, now, policy=options.policy())
         lines = list(staged_lines(staged, verify_listed(store, staged.prefix, done.manifest)))
         lines += [f"next: {line}" for line in promoted_next(store, channels, first, done.manifest, options)]
     elif decision.promote:

@@ -145,7 +145,7 @@ def set_create(
     first = channels.named(channels.channel[0].name)
     staged = served = None
     if stage:
-        staged = promote_set(store, channels, first, planned.set_id, now)
+        staged = promote_set(store, channels, first, planned.set_id, now, policy=options.policy())
         served = verify_listed(store, staged.prefix, planned.manifest)
     url = staged.index_url if staged else None
 

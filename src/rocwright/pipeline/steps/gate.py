@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import msgspec
@@ -31,6 +31,7 @@ from rocwright.pipeline.steps.testing import (
 )
 from rocwright.store.gate import Decision, Ruling, decide, policy_for
 from rocwright.store.index.verify import verify_listed
+from rocwright.store.policy import policy_changes
 from rocwright.store.sets.promote import promote
 from rocwright.store.sets.records import read_statements
 from rocwright.store.statements import (
@@ -313,7 +314,13 @@ def promote_step(options: RunOptions, needs: tuple[str, ...]) -> Step:
         store = options.store
         channel = options.table("channels", Channels).named(options.channel or "release")
         released = promote(
-            store, channel, manifest, gated.decision, gated.statements, datetime.now(timezone.utc)
+            store,
+            channel,
+            manifest,
+            gated.decision,
+            gated.statements,
+            datetime.now(timezone.utc),
+            policy=policy_changes(options.overlay),
         )
         verify_listed(store, released.prefix, manifest)
         return Released(
