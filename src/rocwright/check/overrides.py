@@ -1,7 +1,8 @@
 """What a rocwright.toml takes away of the contract: said, with reason and last day, and given up after it.
 
-Less is asked of packages where a rule is switched off or made a warning, and where a value of a package that the
-built-in contract names, or of all packages, lets more pass. Facts about packages of one's own are no overrides.
+Less is asked of packages where a rule is switched off or made a warning, and where a value of a package that
+the built-in contract names, or of all packages, lets more pass. Facts about packages of one's own are no
+overrides.
 """
 
 from __future__ import annotations
@@ -185,12 +186,17 @@ def effective(context: Context) -> tuple[Override, ...]:
     contract = context.contract
     if not isinstance(contract, OverlaidContract):
         return ()
-    projects = {facts.project for facts in context.files if facts.project}
-    return tuple(
-        one
-        for one in contract.overrides
-        if not one.names or any(fits(name, one.names) and _holds(context, one, name) for name in projects)
-    )
+    return tuple(one for one in contract.overrides if _asked(context, one))
+
+
+def _asked(context: Context, one: Override) -> bool:
+    """Whether this check would have looked."""
+    if one.names:
+        projects = {facts.project for facts in context.files if facts.project}
+        return any(fits(name, one.names) and _holds(context, one, name) for name in projects)
+    if one.field in _GROWTH:
+        return context.request.previous is not None
+    return one.field != "adopted" or bool(context.request.adopted)
 
 
 def _holds(context: Context, one: Override, project: str) -> bool:

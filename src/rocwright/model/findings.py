@@ -135,9 +135,9 @@ class Waiver(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Override(msgspec.Struct, frozen=True):
     """What a rocwright.toml takes away from the wheel contract, to the end of the day `expires`.
 
-    `field` is `off`, `severity`, or the value that was changed, `rule` the rule that it is about where that is
-    one; it holds for packages that fit one of the patterns `names`, without any for all. `file` is the name of
-    the file, without its folder, and `sha256` the digest of its bytes.
+    `field` is `off`, `severity`, or the value that was changed, `rule` the rule that it is about where that
+    is one; it holds for packages that fit one of the patterns `names`, without any for all. `file` is the
+    name of the file, without its folder, and `sha256` the digest of its bytes.
     """
 
     field: str

@@ -170,7 +170,8 @@ class _Findings(msgspec.Struct, frozen=True):
 class Verdict:
     """Whether a set may be published; `problem` says why not, `waivers` are those that it rests on.
 
-    `overrides` are what a rocwright.toml took away in the check that it rests on. `openings` are what would change that; None for another check.
+    `overrides` are what a rocwright.toml took away in the check that it rests on, `openings` what would change
+    that it may not be published; None for another check.
     """
 
     problem: str | None
@@ -227,7 +228,7 @@ def verdict(
 def _resting(
     waived: tuple[Waiver, ...], checks: Sequence[tuple[Override, ...]], today: date, *, allowed: bool
 ) -> Verdict:
-    """A set without open errors passes when a whole check says so, or one with overrides that are in force."""
+    """A set without open errors passes by a check of all rules, or by one whose overrides are in force."""
     if any(not overrides for overrides in checks):
         return Verdict(None, waived)
     standing = [held for held in checks if allowed and all(one.in_force(today) for one in held)]
@@ -239,9 +240,12 @@ def _resting(
     return Verdict(f"every check of this set rests on overrides that {why}: {'; '.join(told)}")
 
 
-def verdict_on(manifest: SetManifest, statements: Iterable[Statement], today: date) -> Verdict:
+def verdict_on(
+    manifest: SetManifest, statements: Iterable[Statement], today: date, *, overrides: bool = True
+) -> Verdict:
     """`verdict` on a set whose manifest is at hand: a check must have looked at each of its files."""
-    return verdict(set_id(manifest), statements, today, files=[entry.name for entry in manifest.files])
+    files = [entry.name for entry in manifest.files]
+    return verdict(set_id(manifest), statements, today, files=files, overrides=overrides)
 
 
 @dataclass(frozen=True)

@@ -201,13 +201,16 @@ def set_reversion(
         Print the result as JSON.
     """
     store, channels = options.opened(), options.channels()
+    overlay = read_overlay(options.config)
+    for line in overlay_lines(overlay):
+        console.say(line)
     done = reversion_set(
         store,
         channels,
         resolve_set(store, channels, which),
         parse_rule(to),
         datetime.now(timezone.utc),
-        contract=load_contract(read_overlay(options.config)),
+        contract=load_contract(overlay),
         install=install,
         dry_run=dry_run,
         jobs=jobs or available_cores(),

@@ -86,6 +86,8 @@ def gate_step(options: RunOptions, needs: tuple[str, ...]) -> Step:
             *_bypasses(options, manifest),
         )
         channels = options.table("channels", Channels)
+        for change in policy_changes(options.overlay):
+            note(f"the rocwright.toml changes the policy: {change}")
         policy = policy_for(manifest, channels, channels.named(options.channel or "release"), today())
         decision = _with_tests(decide(set_id(manifest), statements, policy), statements)
         decision = _with_levels(decision, machines)

@@ -297,8 +297,8 @@ def _not_tested(bypasses: Sequence[Untested]) -> str:
         said = f"without {test}: {one.reason} (until {one.expires}{by})"
         lines.append(f"<li>Set {link}, {escape(said)}</li>\n")
     return (
-        '<h2 id="bypassed">Not tested</h2>\n<p class="note">No machine could run these tests. Somebody answers '
-        "for each of these sets, to the last day that is named.</p>\n"
+        '<h2 id="bypassed">Not tested</h2>\n<p class="note">No machine could run these tests. Somebody '
+        "answers for each of these sets, to the last day that is named.</p>\n"
         f"<ul>\n{''.join(lines)}</ul>\n"
     )
 

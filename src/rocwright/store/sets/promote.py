@@ -58,8 +58,8 @@ def promote(
     """List the set in `channel`; its files stay where they are, so this is a matter of pages.
 
     Every file is read and compared with the manifest before the first change. `statements` are the
-    evidence behind the decision and are recorded with it, as is how the `policy` differs from the built-in one;
-    `by` says who promotes. Running again after an
+    evidence behind the decision and are recorded with it, as is how the `policy` differs from the built-in
+    one; `by` says who promotes. Running again after an
     interruption completes the promotion, and after a complete promotion changes nothing.
 
     Reading takes its time, and others may withdraw the set or state a failure meanwhile: `again` looks once
