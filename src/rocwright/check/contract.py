@@ -8,11 +8,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
+from datetime import date
 from typing import Any
 
 import msgspec
 
-from rocwright.model.findings import Severity
+from rocwright.model.findings import Override, Severity
 from rocwright.model.patterns import compile_pattern
 
 
@@ -28,7 +29,8 @@ class PackageRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     stands for. `budget` is the largest size of the file, `target_budget` of the device code for one target in
     it (unpacked), in bytes. `extras` are those of a package that tells them only while it is being installed;
     `refuses` says that its installation fails by design, with an explanation. `never_imported` are Python
-    files that are data; what is wrong with the modules `told_apart`, rules of their own tell.
+    files that are data; what is wrong with the modules `told_apart`, rules of their own tell. `reason` and
+    `expires`, the last day, stand where a rocwright.toml asks less of packages than the rows above.
     """
 
     names: tuple[str, ...]
@@ -48,6 +50,8 @@ class PackageRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     refuses: bool = False
     never_imported: tuple[str, ...] = ()
     told_apart: tuple[str, ...] = ()
+    reason: str = ""
+    expires: date | None = None
 
     def __post_init__(self) -> None:
         if not self.names:
@@ -70,7 +74,8 @@ class ContractTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     packages that only our indexes have: what is required of them must be in the set. `adopted` are rules
     whose errors are warnings in wheels that others built and published. `strangers` are patterns over
     packages for GPUs of other vendors, `strange_builds` over local versions of builds that are not for ROCm,
-    `rocm_code` over ROCm's packages with code for GPUs.
+    `rocm_code` over ROCm's packages with code for GPUs. `reason` and `expires`, the last day, stand where a
+    rocwright.toml makes one of these values ask less.
     """
 
     package: tuple[PackageRow, ...]
@@ -81,10 +86,22 @@ class ContractTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     rocm_code: tuple[str, ...] = ()
     growth: float = 0.03
     small_growth: int = 1_000_000
+    reason: str = ""
+    expires: date | None = None
 
     def is_own(self, project: str) -> bool:
         """Whether a package, by its canonical name, is a package that only our indexes have."""
         return any(compile_pattern(pattern).fullmatch(project) for pattern in self.own)
+
+
+class OverlaidContract(ContractTable, frozen=True, forbid_unknown_fields=True):
+    """The contract with a rocwright.toml in it: what that takes away today, and what it took to some day.
+
+    What is `lapsed` is not in the rows any more.
+    """
+
+    overrides: tuple[Override, ...] = ()
+    lapsed: tuple[Override, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -11,34 +11,40 @@ from datetime import date
 from difflib import get_close_matches
 
 from rocwright.check.contract import ContractTable, PackageRow, terms_of
+from rocwright.check.overrides import overlaid, row_of
 from rocwright.check.rules import OWN_RULES, RULES, SET_RULES
 from rocwright.data import load_table
 from rocwright.data.overlay import Overlay
 from rocwright.errors import InvalidData, UsageError
 from rocwright.model.findings import Finding, Waiver, last_day
+from rocwright.system import days
 
 # Values that nothing reads unless a rule is on.
 _READ_BY = {"required": "required-files", "forbidden": "forbidden-files"}
 _EXAMPLE = "rocwright check … --allow RULE --reason 'why' --expires 2030-01-31"
 
 
-def load_contract(overlay: Overlay | None = None) -> ContractTable:
-    """The built-in contract, and behind it the rows of an overlay.
+def load_contract(
+    overlay: Overlay | None = None, today: date | None = None, *, overrides: bool = True
+) -> ContractTable:
+    """The built-in contract, and behind it the rows of an overlay, as they hold today.
 
+    Without `overrides`, what the overlay takes away of the built-in contract is left out, whatever its day.
     Raises `InvalidData` naming file and row: fields that do not fit, a rule that does not exist or is no rule
-    about single files, a rule switched off or softened that is not open to judgement, and files asked for
-    where the rule that looks for them is off.
+    about single files, a rule switched off or softened that is not open to judgement, files asked for where
+    the rule that looks for them is off, and less asked of packages without a reason and a last day.
     """
     table = load_table("contract", ContractTable, overlay)
-    if overlay is not None:
-        built_in = len(load_table("contract", ContractTable).package)
-        for number, row in enumerate(table.package[built_in:], start=1):
-            where = f"{overlay.where}: [[contract.package]] number {number} ({', '.join(row.names)})"
-            _require_known(row, where, overlay.where)
-            _require_open(row, where, overlay.where)
-            _require_read(row, table, where, overlay.where)
-        _require_adoptable(table, overlay.where)
-    return table
+    if overlay is None or "contract" not in overlay.tables:
+        return table
+    built_in = load_table("contract", ContractTable)
+    for number, row in enumerate(table.package[len(built_in.package) :], start=1):
+        where = row_of(overlay, number, row)
+        _require_known(row, where, overlay.where)
+        _require_open(row, where, overlay.where)
+        _require_read(row, table, where, overlay.where)
+    _require_adoptable(table, overlay.where)
+    return overlaid(built_in, table, overlay, days.today() if today is None else today, allowed=overrides)
 
 
 def _require_adoptable(table: ContractTable, file: str) -> None:

@@ -20,7 +20,7 @@ from packaging.utils import (
 
 from rocwright.check.facts import Facts
 from rocwright.errors import InvalidData, InvalidInput, see_who_may_read
-from rocwright.model.findings import Finding, HasFindings, Waiver, Weighed, refusal, weigh
+from rocwright.model.findings import Finding, HasFindings, Override, Waiver, Weighed, refusal, weigh
 from rocwright.model.sets import SetManifest
 
 _MOST_DOCUMENT = 256 << 20
@@ -193,7 +193,8 @@ class Report(HasFindings, msgspec.Struct, frozen=True, forbid_unknown_fields=Tru
     lets pass. `sizes` are of all files, those of the set beside them included, `changes` what they differ in
     from the previous set. `stand_ins` are empty wheels that stood for packages from elsewhere when the set
     was installed, `proved` says where it was. `compiled` are the Pythons (`3.11`) that its modules were
-    compiled with.
+    compiled with. `overrides` are what a rocwright.toml took away of the contract for these files: a rule
+    that is off for one of them is not among the `rules`. What is `lapsed` was taken away to a day that is past.
     """
 
     files: tuple[str, ...]
@@ -207,12 +208,19 @@ class Report(HasFindings, msgspec.Struct, frozen=True, forbid_unknown_fields=Tru
     stand_ins: tuple[str, ...] = ()
     proved: tuple[Proved, ...] = ()
     compiled: tuple[str, ...] = ()
+    overrides: tuple[Override, ...] = ()
+    lapsed: tuple[Override, ...] = ()
     schema: str = REPORT_SCHEMA
 
     @property
     def passed(self) -> bool:
         """Whether something was checked and no error was found; waivers do not count here."""
         return bool(self.files) and self.errors == 0
+
+    @property
+    def switched_off(self) -> tuple[str, ...]:
+        """The rules that a rocwright.toml switched off for one of the files, or for more."""
+        return tuple(sorted({one.rule for one in self.overrides if one.field == "off"}))
 
     def weighed(self, waivers: Sequence[Waiver], today: date) -> Weighed:
         """Its errors: those that a waiver in force covers, and the others."""

@@ -16,6 +16,7 @@ from rocwright.check.context import Context, Problem, Request, Rule, SetRule
 from rocwright.check.contract import ContractTable
 from rocwright.check.facts import Facts, ImportTry, Installation
 from rocwright.check.gather import gather_all
+from rocwright.check.overrides import effective, lapsed_of
 from rocwright.check.report import Looked, Proved, Report, SizeTable, changes, read_sizes, sizes_of
 from rocwright.check.rules import (
     ARCHIVE_BOMB,
@@ -182,11 +183,13 @@ def judge(
         *(EXPECTED.broken(name, f"no wheel of {name} is there") for name in absent),
     )
     applied: tuple[Clause, ...] = (*OWN_RULES, *rules, *set_rules)
+    overrides = effective(context)
+    off = {one.rule for one in overrides if one.field == "off"}
     sizes = sizes_of(one for one in context.files if one.unreadable is None)
     return Report(
         files=tuple(one.name for one in files),
         findings=found,
-        rules=tuple(rule.id for rule in applied),
+        rules=tuple(rule.id for rule in applied if rule.id not in off),
         targets=None if request.targets is None else tuple(sorted(request.targets)),
         looked=tuple(Looked(one.name, one.size, in_order(one.code_targets)) for one in files),
         unwaivable=tuple(rule.id for rule in applied if not rule.waivable),
@@ -195,6 +198,8 @@ def judge(
         stand_ins=tuple(sorted({name for done in installations for name in done.stand_ins})),
         proved=tuple(_proved(installations)),
         compiled=_compilers(context.files),
+        overrides=overrides,
+        lapsed=lapsed_of(contract),
     )
 
 

@@ -14,7 +14,7 @@ from rocwright.check.report import Report
 from rocwright.check.run import CheckRequest, expand
 from rocwright.cli.options import OptionalCount, given_targets
 from rocwright.cli.reply import Reply, replies
-from rocwright.cli.show_check import show_report, verdict
+from rocwright.cli.show_check import overlay_lines, show_report, verdict
 from rocwright.data.overlay import read_overlay
 from rocwright.errors import InvalidInput, UsageError
 from rocwright.model.findings import Waiver
@@ -38,6 +38,7 @@ def check(
     expires: str | None = None,
     statements: Path | None = None,
     config: Path | None = None,
+    overrides: bool = True,
     jobs: OptionalCount = None,
 ) -> Iterator[Reply]:
     """Check wheels and sdists, or directories of them, against the wheel contract; offline.
@@ -78,6 +79,9 @@ def check(
     config
         A rocwright.toml that says what your own packages must fulfil (default: that of the current directory,
         if there is one).
+    overrides
+        Let a rocwright.toml take away from the contract what it says with reason and last day. With
+        --no-overrides, every rule holds as it is built in.
     jobs
         Threads (default: this machine's cores).
     json
@@ -85,6 +89,7 @@ def check(
     """
     began = time.monotonic()
     today = days.today()
+    overlay = read_overlay(config)
     waivers = ask_waivers(allow, reason, expires, today)
     everything = (*paths, *((set_dir,) if set_dir else ()))
     _require(everything, previous)
@@ -97,10 +102,12 @@ def check(
         closed=set_dir is not None,
         expect=expect,
         previous=previous,
-        contract=load_contract(read_overlay(config)),
+        contract=load_contract(overlay, today, overrides=overrides),
         jobs=jobs or available_cores(),
         adopted=adopted,
     )
+    for line in overlay_lines(overlay):
+        console.say(line)
     # What is stated of a set says, too, that it was not installed.
     wanted = install if install or statements is not None else None
     report = check_set(asked, install=wanted, note=console.say if install else lambda _: None)

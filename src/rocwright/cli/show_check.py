@@ -9,9 +9,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
 from itertools import groupby, takewhile
+from pathlib import Path
 
 from rocwright.check.report import Report
 from rocwright.cli.reply import plain
+from rocwright.data.overlay import Overlay
 from rocwright.errors import ContractBroken
 from rocwright.model.findings import Finding, Waiver, Weighed
 from rocwright.system import console
@@ -81,6 +83,8 @@ _STYLES = {
     "warned": "yellow",
     "warning": "yellow",
     "waived": "cyan",
+    "override": "yellow",
+    "lapsed": "yellow",
 }
 # A line names so many GPU targets, or up to two more when these are all.
 _TARGETS = 6
@@ -115,6 +119,8 @@ def show_report(
             console.out(f"  {plain(line)}", _STYLES.get(line.split()[0], ""), hang=4)
     if sound > _LISTED:
         console.out(f"ok      {_count(sound - _LISTED, 'more file')}; --json lists all")
+    for line in override_lines(report):
+        console.out(plain(line), _STYLES[line.split()[0]], hang=2)
     _show_changes(report)
     if report.stand_ins:
         console.out(f"empty stand-ins while installing: {' '.join(map(plain, report.stand_ins))}")
@@ -122,6 +128,26 @@ def show_report(
         console.out(line)
     if report.passed_on(today, waivers):
         console.out(summary(report, waivers, today, seconds=seconds))
+
+
+def override_lines(report: Report) -> Iterator[str]:
+    """What a rocwright.toml took away of the contract, and what it did to a day that is past."""
+    for one in report.overrides:
+        yield f"override {one.what}, by {one.file} until {one.expires}: {one.reason}"
+    for one in report.lapsed:
+        yield f"lapsed {one.what}, by {one.file} until {one.expires}: it is asked for again ({one.reason})"
+
+
+def overlay_lines(overlay: Overlay | None) -> Iterator[str]:
+    """Where a file adds to the contract: nobody is to be judged by one that they do not know of."""
+    table = overlay.tables.get("contract") if overlay is not None else None
+    if overlay is None or not table:
+        return
+    rows = table.get("package", ())
+    names = dict.fromkeys(name for row in rows for name in row.get("names", ()))
+    values = [name for name in table if name not in ("package", "reason", "expires")]
+    parts = ([f"rows for {', '.join(names)}"] if names else []) + ([", ".join(values)] if values else [])
+    yield f"note: {Path(overlay.where).absolute()} changes the contract: {'; '.join(parts)}"
 
 
 def proved_lines(report: Report) -> list[str]:
@@ -167,7 +193,17 @@ def summary(report: Report, waivers: Sequence[Waiver], today: date, *, seconds: 
     counts = [_count(refusing, "error"), _count(report.warnings, "warning")]
     counts += [f"{waived} waived"] if waived else []
     counts += [f"{seconds:.1f} s"] if seconds is not None else []
-    return f"{_count(len(report.files), 'file')}, {len(report.rules)} rules: {', '.join(counts)}"
+    return f"{_count(len(report.files), 'file')}, {_rules(report)}: {', '.join(counts)}"
+
+
+def _rules(report: Report) -> str:
+    """How many rules were applied, and which were not because a file says so."""
+    off = report.switched_off
+    if not off:
+        return f"{len(report.rules)} rules"
+    files = dict.fromkeys(one.file for one in report.overrides if one.field == "off")
+    said = f"{len(off)} switched off by {', '.join(files)}: {', '.join(off)}"
+    return f"{len(report.rules)} of {len(report.rules) + len(off)} rules ({said})"
 
 
 def verdict(

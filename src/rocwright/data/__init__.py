@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import typing
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from functools import lru_cache
 from importlib import resources
@@ -64,6 +64,12 @@ def load_table(name: str, type_: type[T], overlay: Overlay | None = None) -> T:
             where=overlay.where,
             next_step=_next_step(error, type_),
         ) from error
+
+
+def built_in_values(name: str) -> Mapping[str, Any]:
+    """The built-in table `<name>.toml` as plain values; nobody changes them."""
+    text = resources.files("rocwright.data").joinpath(f"{name}.toml").read_text(encoding="utf-8")
+    return _plain_built_in(name, text)
 
 
 @lru_cache(maxsize=64)

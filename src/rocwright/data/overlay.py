@@ -7,12 +7,14 @@ built-in one; that holds for arrays of plain values, too.
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from rocwright.data.toml import plain
 from rocwright.errors import InvalidData
@@ -43,11 +45,20 @@ OVERLAID = (
 
 @dataclass(frozen=True)
 class Overlay:
-    """A read `rocwright.toml`: `where` it lies, for messages, its tables by name, its text for lines."""
+    """A read `rocwright.toml`: `where` it lies, for messages, its tables by name, its text for lines.
+
+    `sha256` is the digest of its bytes: what is recorded of it, as its place means nothing to others.
+    """
 
     where: str
     tables: Mapping[str, Mapping[str, Any]]
     text: str = ""
+    sha256: str = ""
+
+    @property
+    def name(self) -> str:
+        """The name of the file, without its folder."""
+        return Path(self.where).name
 
 
 def read_overlay(path: Path | None = None) -> Overlay | None:
@@ -60,13 +71,15 @@ def read_overlay(path: Path | None = None) -> Overlay | None:
         if not path.is_file():
             return None
     try:
-        text = path.read_text(encoding="utf-8")
+        data = path.read_bytes()
+        text = data.decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
         raise InvalidData(
             f"{path} cannot be read: {why}", where=path, next_step="give an existing rocwright.toml"
         ) from error
-    return parse_overlay(text, where=str(path))
+    read = parse_overlay(text.replace("\r\n", "\n"), where=str(path))
+    return replace(read, sha256=hashlib.sha256(data).hexdigest())
 
 
 def parse_overlay(text: str, *, where: str) -> Overlay:
@@ -86,7 +99,7 @@ def parse_overlay(text: str, *, where: str) -> Overlay:
                 where=where,
                 next_step=f"write [{name}] and its fields below, or [[{name}.…]] for a row",
             )
-    return Overlay(where, tables, text)
+    return Overlay(where, tables, text, hashlib.sha256(text.encode()).hexdigest())
 
 
 @dataclass(frozen=True)
@@ -124,6 +137,30 @@ def _joined(
         else:
             result[key] = value
     return result
+
+
+class Changed(NamedTuple):
+    """A value of a table that an overlay changes: its path below the table, and both as JSON, empty for none."""
+
+    path: str
+    before: str
+    after: str
+
+
+def changed(base: Mapping[str, Any], over: Mapping[str, Any], path: str = "") -> Iterator[Changed]:
+    """What an overlay makes of a built-in table, value by value; each row that it adds is one."""
+    for key, value in over.items():
+        held, here = base.get(key), f"{path}.{key}".lstrip(".")
+        if isinstance(held, dict) and isinstance(value, dict):
+            yield from changed(held, value, here)
+        elif isinstance(held, list) and isinstance(value, list) and _are_rows(held):
+            yield from (Changed(here, "", _json(row)) for row in value)
+        elif held != value:
+            yield Changed(here, "" if held is None else _json(held), _json(value))
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, default=str, ensure_ascii=False)
 
 
 def _are_rows(values: list[Any]) -> bool:

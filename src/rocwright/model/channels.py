@@ -24,7 +24,8 @@ class Channel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A place where sets are listed, family by family, below `prefix`.
 
     `after` is the channel that a set must be in before; at most `listed` sets are on the pages. With `keys`
-    (see `Channels.trusted`) it lists only sets that the holder of one of them signed.
+    (see `Channels.trusted`) it lists only sets that the holder of one of them signed. Without `overrides`,
+    a check from which a rocwright.toml took rules away does not count as passed.
     """
 
     name: str
@@ -33,6 +34,7 @@ class Channel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     listed: int
     after: str | None = None
     keys: tuple[str, ...] = ()
+    overrides: bool = True
 
 
 class Suite(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -46,6 +48,31 @@ class Retention(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """For how many days something stays that nothing refers to any more."""
 
     grace_days: int
+
+
+class SuiteBounds(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What holds for bypasses of one suite in place of what holds for all."""
+
+    days: int | None = None
+    by: tuple[str, ...] | None = None
+
+
+class BypassBounds(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """For how many days a test may be bypassed at most, and who may: anybody, where nobody is named."""
+
+    days: int = 90
+    by: tuple[str, ...] = ()
+    suite: dict[str, SuiteBounds] = {}
+
+    def __post_init__(self) -> None:
+        for days in (self.days, *(one.days for one in self.suite.values())):
+            if days is not None and days < 0:
+                raise InvalidData(f"[channels.bypass]: {days} days are no time", next_step="give 0 or more")
+
+    def of(self, suite: str) -> tuple[int, tuple[str, ...]]:
+        """The longest time in days, and who may, for a suite."""
+        own = self.suite.get(suite, SuiteBounds())
+        return self.days if own.days is None else own.days, self.by if own.by is None else own.by
 
 
 class Buckets(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -74,7 +101,8 @@ class Runs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Channels(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The table `data/channels.toml`; `max_age` of a page is in seconds.
 
-    `trusted` are public keys by the name of a channel, each as `rocwright set sign` prints it.
+    `trusted` are public keys by the name of a channel, each as `rocwright set sign` prints it. `overrides`
+    says by the name of a channel whether a check with overrides counts; `bypass` bounds bypasses.
     """
 
     max_age: int
@@ -84,6 +112,8 @@ class Channels(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     buckets: Buckets
     runs: Runs
     trusted: dict[str, tuple[str, ...]] = {}
+    overrides: dict[str, bool] = {}
+    bypass: BypassBounds = BypassBounds()
 
     def __post_init__(self) -> None:
         names = [one.name for one in self.channel]
@@ -101,6 +131,15 @@ class Channels(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 )
             if one.listed < 1:
                 raise InvalidData(f"the channel {one.name} lists {one.listed} sets; it needs at least one")
+        for name in self.overrides:
+            if name not in names:
+                raise InvalidData(
+                    f"[channels.overrides]: {name} is not a channel; channels: {', '.join(names)}"
+                )
+        unknown = sorted(set(self.bypass.suite) - {one.name for one in self.suite})
+        if unknown:
+            known = ", ".join(one.name for one in self.suite)
+            raise InvalidData(f"[channels.bypass.suite]: {unknown[0]} is not a suite; suites: {known}")
         for name, keys in self.trusted.items():
             # A misspelt name would leave a channel open that somebody wanted closed; so would an empty list.
             if name not in names or not keys:
@@ -117,13 +156,28 @@ class Channels(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """The channel with this name or prefix; raises `InvalidInput` naming those there are."""
         for one in self.channel:
             if name in (one.name, one.prefix):
-                return msgspec.structs.replace(one, keys=(*one.keys, *self.trusted.get(one.name, ())))
+                keys = (*one.keys, *self.trusted.get(one.name, ()))
+                counts = one.overrides and self.overrides.get(one.name, True)
+                return msgspec.structs.replace(one, keys=keys, overrides=counts)
         names = [one.name for one in self.channel]
         near = get_close_matches(name, names, n=1)
         raise InvalidInput(
             f"there is no channel {name!r}; channels: {', '.join(names)}",
             next_step=f"perhaps {near[0]}" if near else "add it to rocwright.toml, as [[channels.channel]]",
         )
+
+
+class PolicyChange(msgspec.Struct, frozen=True):
+    """A value of the policy that a rocwright.toml changes: which, from and to, as JSON; the file's digest."""
+
+    field: str
+    before: str
+    after: str
+    file: str
+    sha256: str
+
+    def __str__(self) -> str:
+        return f"{self.field}: {self.before or 'nothing'} -> {self.after}"
 
 
 class Product(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

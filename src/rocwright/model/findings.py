@@ -132,6 +132,40 @@ class Waiver(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return self.rule == finding.rule and today <= self.expires and fnmatchcase(finding.file, self.file)
 
 
+class Override(msgspec.Struct, frozen=True):
+    """What a rocwright.toml takes away from the wheel contract, to the end of the day `expires`.
+
+    `field` is `off`, `severity`, or the value that was changed, `rule` the rule that it is about where that
+    is one; it holds for packages that fit one of the patterns `names`, without any for all. `file` is the
+    name of the file, without its folder, and `sha256` the digest of its bytes.
+    """
+
+    field: str
+    before: str
+    after: str
+    reason: str
+    expires: date
+    file: str
+    sha256: str
+    rule: str = ""
+    names: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.what} (until {self.expires.isoformat()}: {self.reason})"
+
+    @property
+    def what(self) -> str:
+        """What is changed, and for which packages: `elf-rpath off for legacy-tool`."""
+        change = "off" if self.field == "off" else f"{self.before} -> {self.after}"
+        words = [self.rule, self.field if self.field not in ("off", "severity", "adopted") else "", change]
+        words += [f"for {', '.join(self.names)}"] if self.names else []
+        return " ".join(filter(None, words))
+
+    def in_force(self, today: date) -> bool:
+        """Whether it holds on that day."""
+        return today <= self.expires
+
+
 @dataclass(frozen=True)
 class Weighed:
     """Findings weighed against waivers on one day.

@@ -6,11 +6,13 @@ Every rule is applied; the first that is broken decides:
 2. `unsigned`, `unstaged`, `withdrawn`: what the store says against it (`Policy.against`): nobody whom the
    channel trusts signed the set; it is not where it has to be before; it was taken out of the channel.
 3. `unchecked`: no statement says that this set passed its checks, or a statement says that it did not and
-   no waiver in force covers each of its errors.
+   no waiver in force covers each of its errors; or rules were taken away in every check, and that is past its
+   last day, or does not count in this channel.
 4. `build`: the build of this very set is not stated as successful. Nothing overrides this.
 5. `digest`: there are test results, none of them for these bytes. What was tested is what is served.
 6. `tests`: a test failed anywhere, or was cancelled or skipped although a runner exists. Never bypassed.
-7. `untested`: a required test has no result or no runner, and no bypass in force. Blocked by default.
+7. `untested`: a required test has no result or no runner, and no bypass in force. Blocked by default. A
+   bypass that lasts longer than the policy allows, or is of somebody who may not give it, is not in force.
 
 If none is: `bypassed` (all the rest passed, and what had no runner is bypassed, with reason and expiry),
 `passed` (every required test passed on these bytes), or `checked` for a channel that asks for no test.
@@ -25,8 +27,8 @@ from typing import Literal
 import msgspec
 
 from rocwright.errors import InvalidData
-from rocwright.model.channels import Channel, Channels
-from rocwright.model.findings import Waiver
+from rocwright.model.channels import BypassBounds, Channel, Channels
+from rocwright.model.findings import Override, Waiver
 from rocwright.model.sets import BUILD, TEST, SetManifest, Statement
 from rocwright.store.statements import (
     Bypass,
@@ -40,6 +42,7 @@ from rocwright.store.statements import (
     tested,
     tested_again,
     verdict,
+    why_void,
 )
 
 Rule = Literal[
@@ -71,7 +74,8 @@ class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     `gate` is `checked` for a channel that asks for the wheel contract only; `tested` asks for a successful
     build and each test in `required`, too. `against` is what the store itself says against the set, `recheck`
-    the command that checks its files.
+    the command that checks its files. `overrides` says whether a check counts in which rules were taken away,
+    `bypass` how long a bypass may last, and who may give it.
     """
 
     required: tuple[Required, ...]
@@ -79,6 +83,8 @@ class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     gate: Literal["checked", "tested"] = "tested"
     against: tuple[Objection, ...] = ()
     recheck: tuple[Opening, ...] = ()
+    overrides: bool = True
+    bypass: BypassBounds = BypassBounds()
 
     def __post_init__(self) -> None:
         if not self.required and self.gate == "tested":
@@ -103,7 +109,10 @@ def policy_for(
     for suite in channels.suite if channel.gate == "tested" else ():
         each = manifest.targets if suite.per == "target" else ()
         required += [Required(suite.name, manifest.family, target) for target in each or ("",)]
-    return Policy(tuple(sorted(required)), today, channel.gate, tuple(against), recheck)
+    asked = tuple(sorted(required))
+    return Policy(
+        asked, today, channel.gate, tuple(against), recheck, channel.overrides, bypass=channels.bypass
+    )
 
 
 class Ruling(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -118,8 +127,9 @@ class Ruling(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Decision(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Whether this set may be promoted, by which rule, and why in one sentence.
 
-    `waivers` are those that the passed check rests on, with reason and last day. `rulings` are what each
-    rule says, in their order; what cannot be known because another is broken is left out.
+    `waivers` and `overrides` are those that the passed check rests on, `bypasses` those of tests that did not
+    run, with reason and last day. `rulings` are what each rule says, in their order; what cannot be known
+    because another is broken is left out.
     """
 
     set_id: str
@@ -128,6 +138,8 @@ class Decision(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     reason: str
     waivers: tuple[Waiver, ...] = ()
     rulings: tuple[Ruling, ...] = ()
+    overrides: tuple[Override, ...] = ()
+    bypasses: tuple[Bypass, ...] = ()
 
 
 def openings(decision: Decision) -> tuple[Opening, ...]:
@@ -141,7 +153,7 @@ def decide(set_id: str, statements: Iterable[Statement], policy: Policy) -> Deci
     said = tuple(statements)
     mine = tuple(item for item in said if item.about(set_id))
     try:
-        check = verdict(set_id, mine, policy.today)
+        check = verdict(set_id, mine, policy.today, overrides=policy.overrides)
         bypasses = bypasses_about(mine)
         results = latest_results(mine)
     except InvalidData as error:
@@ -151,7 +163,8 @@ def decide(set_id: str, statements: Iterable[Statement], policy: Policy) -> Deci
     rulings = list(_rulings(set_id, said, check, results, bypasses, policy))
     broken = [one for one in rulings if not one.passed]
     if broken:
-        return msgspec.structs.replace(_closed(set_id, rulings), waivers=check.waivers)
+        closed = _closed(set_id, rulings)
+        return msgspec.structs.replace(closed, waivers=check.waivers, overrides=check.overrides)
     return _open(set_id, rulings, check, results, bypasses, policy)
 
 
@@ -199,7 +212,8 @@ def _digest(set_id: str, said: tuple[Statement, ...], policy: Policy) -> Ruling:
     tests = [item for item in said if item.predicate_type == TEST]
     if tests and not any(item.about(set_id) for item in tests):
         reason = "tests ran, but on other bytes than the staged ones"
-        return Ruling("digest", False, reason, tested(set_id, policy.required[:1], policy.today)[:1])
+        first = tested(set_id, policy.required[:1], policy.today, policy.bypass)[:1]
+        return Ruling("digest", False, reason, first)
     return Ruling("digest", True, "tests of other bytes do not count")
 
 
@@ -231,8 +245,10 @@ def _untested(
         return Ruling("untested", True, "each required test passed or is bypassed")
     past = sorted({str(one.required) for one in bypasses if policy.today > one.expires})
     note = f"; expired bypass: {', '.join(past)}" if past else ""
+    void = [(one, why_void(one, policy.bypass, policy.today)) for one in bypasses if one.required in blocked]
+    note += "".join(sorted(f"; void bypass: {one}: {why}" for one, why in void if why))
     reason = f"not tested: {'; '.join(blocked.values())}{note}; each required test must pass or be bypassed"
-    return Ruling("untested", False, reason, tested(set_id, blocked, policy.today))
+    return Ruling("untested", False, reason, tested(set_id, blocked, policy.today, policy.bypass))
 
 
 def _why(result: SuiteResult | None) -> str:
@@ -244,7 +260,11 @@ def _why(result: SuiteResult | None) -> str:
 def _in_force(bypasses: tuple[Bypass, ...], policy: Policy) -> dict[Required, Bypass]:
     """The bypass in force of each test; of several that which lasts longest."""
     lasting = sorted(bypasses, key=lambda one: (one.expires, one.reason))
-    return {one.required: one for one in lasting if policy.today <= one.expires}
+    return {
+        one.required: one
+        for one in lasting
+        if policy.today <= one.expires and not why_void(one, policy.bypass, policy.today)
+    }
 
 
 def _open(
@@ -256,19 +276,24 @@ def _open(
     policy: Policy,
 ) -> Decision:
     in_force = _in_force(bypasses, policy)
-    passed, bypassed = [], []
+    passed: list[str] = []
+    bypassed: list[Bypass] = []
     for required in sorted(policy.required):
         result = results.get(required)
         if result is not None and result.result == "passed":
             passed.append(str(required))
         else:
-            bypassed.append(str(in_force[required]))
+            bypassed.append(in_force[required])
     rule: Rule = "checked" if policy.gate == "checked" else "passed"
     reason = f"passed: {', '.join(passed)}" if passed else "no required test ran"
     if rule == "checked":
         reason = "the wheel contract holds; this channel asks for no test"
     elif bypassed:
-        rule, reason = "bypassed", f"{reason}; NOT TESTED, bypassed: {'; '.join(bypassed)}"
+        rule, reason = "bypassed", f"{reason}; NOT TESTED, bypassed: {'; '.join(map(str, bypassed))}"
     if check.waivers:
         reason = f"{reason}; WAIVED: {'; '.join(map(str, check.waivers))}"
-    return Decision(set_id, True, rule, reason, check.waivers, tuple(rulings))
+    if check.overrides:
+        reason = f"{reason}; OVERRIDDEN: {'; '.join(map(str, check.overrides))}"
+    return Decision(
+        set_id, True, rule, reason, check.waivers, tuple(rulings), check.overrides, tuple(bypassed)
+    )

@@ -14,7 +14,8 @@ from typing import Literal
 import msgspec
 
 from rocwright.errors import InvalidData
-from rocwright.model.findings import Finding, Waiver, weigh
+from rocwright.model.channels import BypassBounds
+from rocwright.model.findings import Finding, Override, Waiver, weigh
 from rocwright.model.sets import (
     ADOPTED,
     BYPASS,
@@ -60,12 +61,16 @@ class Required(msgspec.Struct, frozen=True, forbid_unknown_fields=True, order=Tr
 
 
 class Bypass(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Permission to promote although a required test has no runner; valid to the end of `expires`."""
+    """Permission to promote although a required test has no runner; valid to the end of `expires`.
+
+    `at` is the day on which it was given, None where an older edition did not say.
+    """
 
     required: Required
     reason: str
     expires: date
     by: str = ""
+    at: date | None = None
 
     def __post_init__(self) -> None:
         if not self.reason.strip():
@@ -73,6 +78,21 @@ class Bypass(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def __str__(self) -> str:
         return f"{self.required} (until {self.expires.isoformat()}: {self.reason})"
+
+
+def why_void(bypass: Bypass, bounds: BypassBounds, today: date) -> str:
+    """Why a bypass does not count: it lasts too long, or its giver may not give it; empty where it does.
+
+    It lasts from the day on which it was given; from today where that is not said, or has not come yet.
+    """
+    longest, who = bounds.of(bypass.required.suite)
+    begins = today if bypass.at is None else min(bypass.at, today)
+    lasts = (bypass.expires - begins).days
+    if lasts > longest:
+        return f"it lasts {lasts} days from {begins}, and {longest} are the most"
+    if who and bypass.by not in who:
+        return f"{bypass.by or 'nobody'} gave it, and only {', '.join(who)} may"
+    return ""
 
 
 def result_statement(manifest: SetManifest, result: SuiteResult) -> Statement:
@@ -143,18 +163,21 @@ class _Findings(msgspec.Struct, frozen=True):
     findings: tuple[Finding, ...] = ()
     # A check that does not say which of its rules can be waived gives nothing to waive.
     unwaivable: tuple[str, ...] | None = None
+    overrides: tuple[Override, ...] = ()
 
 
 @dataclass(frozen=True)
 class Verdict:
     """Whether a set may be published; `problem` says why not, `waivers` are those that it rests on.
 
-    `openings` are what would change that; None for another check.
+    `overrides` are what a rocwright.toml took away in the check that it rests on, `openings` what would change
+    that it may not be published; None for another check.
     """
 
     problem: str | None
     waivers: tuple[Waiver, ...] = ()
     openings: tuple[Opening, ...] | None = None
+    overrides: tuple[Override, ...] = ()
 
     @property
     def passed(self) -> bool:
@@ -163,12 +186,19 @@ class Verdict:
 
 
 def verdict(
-    set_digest: str, statements: Iterable[Statement], today: date, *, files: Collection[str] = ()
+    set_digest: str,
+    statements: Iterable[Statement],
+    today: date,
+    *,
+    files: Collection[str] = (),
+    overrides: bool = True,
 ) -> Verdict:
     """Weigh every findings statement about the set against the waivers about it that are in force.
 
     A set passes when some check of all its files was stated, and every error of every check is waived. Its
-    files are `files`, where they are known, and those that any statement about it lists.
+    files are `files`, where they are known, and those that any statement about it lists. A check from which
+    rules were taken away counts as passed to the last day of that, and only with `overrides`; what it found
+    counts always.
     Raises `InvalidData` for a waiver that cannot be read.
     """
     mine = tuple(item for item in statements if item.about(set_digest))
@@ -191,12 +221,31 @@ def verdict(
         return Verdict(
             "; ".join(sorted(problems)), (), _NEVER if hopeless else waive(set_digest, rules, today)
         )
-    return Verdict(None, tuple(sorted({waiver for one in weighed for waiver in one.waivers}, key=str)))
+    waived = tuple(sorted({waiver for one in weighed for waiver in one.waivers}, key=str))
+    return _resting(waived, [one.overrides for one in weighed], today, allowed=overrides)
 
 
-def verdict_on(manifest: SetManifest, statements: Iterable[Statement], today: date) -> Verdict:
+def _resting(
+    waived: tuple[Waiver, ...], checks: Sequence[tuple[Override, ...]], today: date, *, allowed: bool
+) -> Verdict:
+    """A set without open errors passes by a check of all rules, or by one whose overrides are in force."""
+    if any(not overrides for overrides in checks):
+        return Verdict(None, waived)
+    standing = [held for held in checks if allowed and all(one.in_force(today) for one in held)]
+    if standing:
+        fewest = min(standing, key=lambda held: (len(held), str(held)))
+        return Verdict(None, waived, overrides=fewest)
+    told = sorted({str(one) for held in checks for one in held if not (allowed and one.in_force(today))})
+    why = "are past their last day" if allowed else "do not count here"
+    return Verdict(f"every check of this set rests on overrides that {why}: {'; '.join(told)}")
+
+
+def verdict_on(
+    manifest: SetManifest, statements: Iterable[Statement], today: date, *, overrides: bool = True
+) -> Verdict:
     """`verdict` on a set whose manifest is at hand: a check must have looked at each of its files."""
-    return verdict(set_id(manifest), statements, today, files=[entry.name for entry in manifest.files])
+    files = [entry.name for entry in manifest.files]
+    return verdict(set_id(manifest), statements, today, files=files, overrides=overrides)
 
 
 @dataclass(frozen=True)
@@ -207,6 +256,7 @@ class _Weighed:
     waivers: tuple[Waiver, ...] = ()
     refused: tuple[str, ...] = ()
     final: bool = False
+    overrides: tuple[Override, ...] = ()
 
 
 def _weigh(check: Statement, files: Collection[str], waivers: Sequence[Waiver], today: date) -> _Weighed:
@@ -222,11 +272,13 @@ def _weigh(check: Statement, files: Collection[str], waivers: Sequence[Waiver], 
         return _Weighed(f"a check of this set left out {', '.join(unchecked)}", final=True)
     errors = [finding for finding in said.findings if finding.severity == "error"]
     if not errors:
-        return _Weighed() if said.passed else _Weighed("a check of this set did not pass", final=True)
+        if said.passed:
+            return _Weighed(overrides=said.overrides)
+        return _Weighed("a check of this set did not pass", final=True)
     unwaivable = {one.rule for one in errors} if said.unwaivable is None else said.unwaivable
     weighed = weigh(errors, waivers, today, unwaivable=unwaivable)
     if not weighed.refused:
-        return _Weighed(waivers=weighed.used)
+        return _Weighed(waivers=weighed.used, overrides=said.overrides)
     rules = tuple(sorted({finding.rule for finding in weighed.refused}))
     why = _why_not(rules, waivers, unwaivable)
     return _Weighed(
@@ -267,7 +319,7 @@ def check_files(files: Sequence[str], store: str) -> tuple[Opening, ...]:
     """Check the set's own files, and record what is found; `files` are their places, none where not known."""
     words = ("check", "--set", "DIR") if not files else ("check", *files)
     when = "" if files else "DIR holds the files of the set"
-    return (Opening((*words, "--statements", store), when),)
+    return (Opening((*words, "--statements", store, "--no-overrides"), when),)
 
 
 def adopt_files(said: Statement) -> tuple[Opening, ...]:
@@ -292,7 +344,9 @@ def build_succeeded(set_id: str) -> tuple[Opening, ...]:
     return (Opening(("set", "state", set_id, "--build", "success"), "it did"),)
 
 
-def tested(set_id: str, required: Iterable[Required], today: date) -> tuple[Opening, ...]:
+def tested(
+    set_id: str, required: Iterable[Required], today: date, bounds: BypassBounds
+) -> tuple[Opening, ...]:
     """State results that are missing, or bypass them: a command for each suite, whatever its targets."""
     suites = _by_suite(required)
     passed = [
@@ -301,7 +355,7 @@ def tested(set_id: str, required: Iterable[Required], today: date) -> tuple[Open
     ]
     bypassed = [
         Opening(
-            (*_suite(set_id, name, targets), "--bypass", *_until(today)),
+            (*_suite(set_id, name, targets), "--bypass", *_bypass_until(today, *bounds.of(name))),
             f"no machine can run {name}{_on(targets)}",
         )
         for name, targets in suites.items()
@@ -340,5 +394,9 @@ def _on(targets: Sequence[str]) -> str:
     return "" if not targets else f" on {targets[0]}" if len(targets) == 1 else " on each of them"
 
 
-def _until(today: date) -> tuple[str, ...]:
-    return ("--reason", WHY, "--expires", (today + _PROPOSED).isoformat())
+def _bypass_until(today: date, longest: int, who: Sequence[str]) -> tuple[str, ...]:
+    return (*_until(today, timedelta(days=longest)), *(("--by", who[0]) if who else ()))
+
+
+def _until(today: date, longest: timedelta = _PROPOSED) -> tuple[str, ...]:
+    return ("--reason", WHY, "--expires", (today + min(_PROPOSED, longest)).isoformat())

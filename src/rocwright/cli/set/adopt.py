@@ -17,7 +17,7 @@ from rocwright.check.report import Report
 from rocwright.cli.options import Amount, Count, tell_replaced
 from rocwright.cli.reply import Reply
 from rocwright.cli.set.look import closed_next, promoted_next, staged_lines
-from rocwright.cli.show_check import proved_lines, runs, targets_text, told
+from rocwright.cli.show_check import overlay_lines, override_lines, proved_lines, runs, targets_text, told
 from rocwright.cli.store.options import StoreOptions
 from rocwright.data import load_table
 from rocwright.data.overlay import read_overlay
@@ -133,7 +133,7 @@ def adopt_set(
     first = channels.named(channels.channel[0].name)
     decision = consider(store, channels, first, done.set_id, now.date()).decision
     if stage and decision.promote:
-        staged = promote_set(store, channels, first, done.set_id, now)
+        staged = promote_set(store, channels, first, done.set_id, now, policy=options.policy())
         lines = list(staged_lines(staged, verify_listed(store, staged.prefix, done.manifest)))
         lines += [f"next: {line}" for line in promoted_next(store, channels, first, done.manifest, options)]
     elif decision.promote:
@@ -168,6 +168,8 @@ def _finder(
     fetcher = Fetcher(reading.web, scratch, cache, whole=whole, pool=options.opened(new=True))
     overlay = read_overlay(options.config)
     table = load_table("projects", ProjectTable, overlay)
+    for line in overlay_lines(overlay):
+        console.say(line)
     return Finder(reading, fetcher, wanted, load_contract(overlay), note=console.say, projects=table)
 
 
@@ -258,6 +260,8 @@ def _show_adopted(done: Adopted) -> None:
         for line in (*story.causes, *(f"  {item}" for item in story.items)):
             console.say(f"{run[0].severity} [{run[0].rule}] {line}")
     console.say(_verdict("metadata", done.report))
+    for line in override_lines(done.checked or done.report):
+        console.say(line)
     if done.checked is not None:
         console.say(f"{_verdict('files', done.checked)} (as wheels that others built)")
         for line in proved_lines(done.checked):

@@ -12,6 +12,7 @@ from rocwright.cli.options import Text
 from rocwright.cli.reply import Reply, for_json, for_people, replies
 from rocwright.cli.set.look import (
     closed_next,
+    policy_lines,
     promoted_next,
     short_ids,
     show_decision,
@@ -88,12 +89,15 @@ def set_promote(
         )
     digest = resolve_set(store, channels, which, newest_in=from_, family=family)
     found = consider(store, channels, channel, digest, now.date(), again=again)
+    policy = options.policy()
+    for line in policy_lines(policy, options):
+        console.say(line)
     yield for_people(lambda: show_decision(found.decision, channel.name))
     done = served = None
     if not dry_run and found.decision.promote:
-        done = promote_set(store, channels, channel, digest, now, by=by, again=again)
+        done = promote_set(store, channels, channel, digest, now, by=by, again=again, policy=policy)
         served = verify_listed(store, done.prefix, found.manifest)
-    yield for_json({"decision": found.decision, "promoted": done is not None})
+    yield for_json({"decision": found.decision, "promoted": done is not None, "policy": policy})
     for line in staged_lines(done, served):
         console.say(line)
     require_open(found.decision, digest, closed_next(found.decision, options))

@@ -15,7 +15,7 @@ from rocwright.cli.options import OptionalCount, given_targets
 from rocwright.cli.reply import Reply, for_people, replies
 from rocwright.cli.set.adopt import AdoptOptions, adopt_set
 from rocwright.cli.set.look import promoted_next, staged_lines
-from rocwright.cli.show_check import proved_lines, show_report, verdict
+from rocwright.cli.show_check import overlay_lines, override_lines, proved_lines, show_report, verdict
 from rocwright.cli.store.options import StoreOptions
 from rocwright.cli.wheel.reversion import show_reversion
 from rocwright.data.overlay import read_overlay
@@ -118,13 +118,16 @@ def set_create(
     store, channels = options.opened(new=True), options.channels()
     now = datetime.now(timezone.utc)
     waivers = ask_waivers(allow, reason, expires, now.date())
+    overlay = read_overlay(options.config)
     asked = CheckRequest(
         paths,
         targets=targets or None,
         closed=True,
-        contract=load_contract(read_overlay(options.config)),
+        contract=load_contract(overlay, now.date()),
         jobs=jobs or available_cores(),
     )
+    for line in overlay_lines(overlay):
+        console.say(line)
     about = About(family, targets or None, platform, parse_sources(source), options.families())
     given = given_files(paths)
     report = check_set(asked, install=install, note=console.say)
@@ -142,7 +145,7 @@ def set_create(
     first = channels.named(channels.channel[0].name)
     staged = served = None
     if stage:
-        staged = promote_set(store, channels, first, planned.set_id, now)
+        staged = promote_set(store, channels, first, planned.set_id, now, policy=options.policy())
         served = verify_listed(store, staged.prefix, planned.manifest)
     url = staged.index_url if staged else None
 
@@ -198,13 +201,16 @@ def set_reversion(
         Print the result as JSON.
     """
     store, channels = options.opened(), options.channels()
+    overlay = read_overlay(options.config)
+    for line in overlay_lines(overlay):
+        console.say(line)
     done = reversion_set(
         store,
         channels,
         resolve_set(store, channels, which),
         parse_rule(to),
         datetime.now(timezone.utc),
-        contract=load_contract(read_overlay(options.config)),
+        contract=load_contract(overlay),
         install=install,
         dry_run=dry_run,
         jobs=jobs or available_cores(),
@@ -230,7 +236,7 @@ def set_reversion(
 
 def _show(planned: Planned) -> None:
     manifest = planned.manifest
-    for line in proved_lines(planned.report):
+    for line in (*override_lines(planned.report), *proved_lines(planned.report)):
         console.say(line)
     size = console.human_bytes(sum(entry.size for entry in manifest.files))
     console.say(f"{len(manifest.files)} files, {size}, for {manifest.family}")

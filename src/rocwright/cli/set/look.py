@@ -5,7 +5,7 @@ every command of sets prints them, with decisions and what to do next.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -14,8 +14,9 @@ from cyclopts import Parameter
 from rocwright.cli.reply import Reply, replies
 from rocwright.cli.show_check import targets_text
 from rocwright.cli.store.options import SHORT, OfChannel, StoreOptions, WhichSet
+from rocwright.data.overlay import FILE_NAME
 from rocwright.errors import IntegrityError
-from rocwright.model.channels import Channel, Channels
+from rocwright.model.channels import Channel, Channels, PolicyChange
 from rocwright.model.sets import SetManifest, set_id
 from rocwright.store.channel_log import read_state
 from rocwright.store.damage import Damage
@@ -90,6 +91,8 @@ def set_show(
     today = days.today()
     damaged: list[Damage] = []
     report = report_set(store, channels, resolve_set(store, channels, which), today, damaged.append)
+    for line in policy_lines(options.policy(), options):
+        console.say(line)
     yield Reply(report, lambda: show_set(report, options))
     tell_damaged(damaged, options)
 
@@ -265,6 +268,13 @@ def show_decision(decision: Decision, channel: str) -> None:
     console.table(f"Set {decision.set_id[:SHORT]} to {channel}", ("", "rule", "because"), rows)
     # Why it is closed is the error that the command ends with.
     console.out(f"open ({decision.rule}): {decision.reason}" if decision.promote else "closed", hang=2)
+
+
+def policy_lines(policy: Sequence[PolicyChange], options: StoreOptions) -> Iterator[str]:
+    """What of the policy that decides is not built in, and where that stands."""
+    where = options.config or Path(FILE_NAME)
+    for one in policy:
+        yield f"note: {where.absolute()} changes the policy: {one}"
 
 
 def opening_lines(decision: Decision, options: StoreOptions) -> Iterator[str]:

@@ -11,7 +11,7 @@ from cyclopts import Parameter
 from rocwright.check.loading import ask_waivers
 from rocwright.cli.options import Count, Text
 from rocwright.cli.reply import Reply, replies
-from rocwright.cli.set.look import show_verified
+from rocwright.cli.set.look import policy_lines, show_verified
 from rocwright.cli.store.options import StoreOptions, WhichSet
 from rocwright.store.sets.find import resolve_set
 from rocwright.store.sets.records import read_set
@@ -67,7 +67,8 @@ def set_state(
     build
         How the build of the set ended.
     bypass
-        Let the set be promoted without this suite; needs --reason and --expires.
+        Let the set be promoted without this suite; needs --reason and --expires, which is as late as
+        channels.bypass allows (90 days).
     allow
         A rule whose errors pass (RULE, or RULE:PATTERN over file names); needs --reason and --expires.
     reason
@@ -96,6 +97,8 @@ def set_state(
         waivers=ask_waivers(allow, reason, expires, today) if allow else (),
     )
     digest = resolve_set(store, channels, which)
+    for line in policy_lines(options.policy() if bypass else (), options):
+        console.say(line)
     keys = state_set(store, channels, digest, said, today)
 
     def show() -> None:

@@ -15,12 +15,13 @@ from cyclopts import Parameter
 from rocwright.data import load_table
 from rocwright.data.overlay import read_overlay
 from rocwright.errors import UsageError
-from rocwright.model.channels import Channels
+from rocwright.model.channels import Channels, PolicyChange
 from rocwright.model.gpu import Families
 from rocwright.model.platforms import Platform, this_platform
 from rocwright.store.objects.address import open_store
 from rocwright.store.objects.local import LocalStore
 from rocwright.store.objects.protocol import ObjectStore
+from rocwright.store.policy import policy_changes
 from rocwright.store.runs.run import external_repo
 
 # What people need of an id to tell sets apart.
@@ -67,6 +68,10 @@ class StoreOptions:
     def channels(self) -> Channels:
         """The table of channels, with what the rocwright.toml adds."""
         return load_table("channels", Channels, read_overlay(self.config))
+
+    def policy(self) -> tuple[PolicyChange, ...]:
+        """What the rocwright.toml changes of what decides about a promotion."""
+        return policy_changes(read_overlay(self.config))
 
     def command(self, *words: str) -> str:
         """A command to type next, with this store: `words` stand behind `rocwright`, ids are cut short."""

@@ -15,7 +15,7 @@ from rocwright.check.run import sanity_check as check_folder
 from rocwright.cli.help import names_family
 from rocwright.cli.options import OptionalCount, given_targets
 from rocwright.cli.reply import Reply, replies
-from rocwright.cli.show_check import show_report, verdict
+from rocwright.cli.show_check import overlay_lines, show_report, verdict
 from rocwright.data import load_table
 from rocwright.data.overlay import read_overlay
 from rocwright.errors import UsageError
@@ -63,6 +63,8 @@ def sanity_check(
     """
     projects = load_table("projects", ProjectTable, read_overlay()).projects
     chosen = platform or this_platform()
+    for line in overlay_lines(read_overlay()):
+        console.say(line)
     report = check_folder(
         wheel_dir,
         projects=[project.name for project in projects],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import msgspec
@@ -31,6 +31,7 @@ from rocwright.pipeline.steps.testing import (
 )
 from rocwright.store.gate import Decision, Ruling, decide, policy_for
 from rocwright.store.index.verify import verify_listed
+from rocwright.store.policy import policy_changes
 from rocwright.store.sets.promote import promote
 from rocwright.store.sets.records import read_statements
 from rocwright.store.statements import (
@@ -85,6 +86,8 @@ def gate_step(options: RunOptions, needs: tuple[str, ...]) -> Step:
             *_bypasses(options, manifest),
         )
         channels = options.table("channels", Channels)
+        for change in policy_changes(options.overlay):
+            note(f"the rocwright.toml changes the policy: {change}")
         policy = policy_for(manifest, channels, channels.named(options.channel or "release"), today())
         decision = _with_tests(decide(set_id(manifest), statements, policy), statements)
         decision = _with_levels(decision, machines)
@@ -275,7 +278,11 @@ def _bypasses(options: RunOptions, manifest: SetManifest) -> list[Statement]:
         for target in manifest.targets:
             if covered & set(base_targets([target])):
                 required = Required(GPU_SUITE, manifest.family, target)
-                found.append(bypass_statement(manifest, Bypass(required, row.reason, row.until)))
+                # The row may last longer than one set may go without its tests.
+                longest, _ = options.table("channels", Channels).bypass.of(GPU_SUITE)
+                until = min(row.until, today() + timedelta(days=longest))
+                bypass = Bypass(required, row.reason, until, f"families.{family}", today())
+                found.append(bypass_statement(manifest, bypass))
     return found
 
 
@@ -309,7 +316,13 @@ def promote_step(options: RunOptions, needs: tuple[str, ...]) -> Step:
         store = options.store
         channel = options.table("channels", Channels).named(options.channel or "release")
         released = promote(
-            store, channel, manifest, gated.decision, gated.statements, datetime.now(timezone.utc)
+            store,
+            channel,
+            manifest,
+            gated.decision,
+            gated.statements,
+            datetime.now(timezone.utc),
+            policy=policy_changes(options.overlay),
         )
         verify_listed(store, released.prefix, manifest)
         return Released(

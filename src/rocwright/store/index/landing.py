@@ -14,7 +14,7 @@ from rocwright.data import load_table
 from rocwright.errors import IntegrityError, NoObject
 from rocwright.model.channels import Channel, LandingTable
 from rocwright.model.gpu import in_order
-from rocwright.model.sets import canonical_json
+from rocwright.model.sets import canonical_json, set_id
 from rocwright.store.channel_log import read_log
 from rocwright.store.damage import as_damage
 from rocwright.store.index.listed import ListedSet
@@ -29,6 +29,7 @@ from rocwright.store.index.offers import (
     uv_line,
 )
 from rocwright.store.index.set_pages import CONSTRAINTS, UV_SNIPPET
+from rocwright.store.index.untested import Untested, untested_in
 from rocwright.store.layout import channel_prefix, set_prefix
 from rocwright.store.objects.protocol import ObjectStore, read_there
 from rocwright.store.sets.records import read_listed
@@ -39,8 +40,11 @@ LANDING_SCHEMA = "rocwright.landing/1"
 
 
 class _Family(msgspec.Struct, frozen=True):
+    """What is known of a family; None for what an older edition did not write."""
+
     log: str
     offers: tuple[Offer, ...]
+    bypasses: tuple[Untested, ...] | None = None
 
 
 class _Earlier(msgspec.Struct, frozen=True):
@@ -56,14 +60,19 @@ def landing_pages(
     families: Mapping[str, Sequence[ListedSet]],
     base: str,
     table: LandingTable | None = None,
+    bypasses: Mapping[str, tuple[Untested, ...]] | None = None,
 ) -> Mapping[str, bytes]:
     """The page of a channel and its JSON, by key; `families` are the listed sets, oldest first.
 
+    `bypasses` are the tests that they went without, by family.
     `base` is the address of the store as clients know it, ending with `/`. Raises `InvalidInput` for an
     address that cannot stand in a command line.
     """
     table = table or load_table("landing", LandingTable)
-    offered = {family: ("", offers_of(family, sets, table)) for family, sets in families.items()}
+    offered = {
+        family: _Family("", offers_of(family, sets, table), (bypasses or {}).get(family, ()))
+        for family, sets in families.items()
+    }
     return _pages(channel, offered, base, table)
 
 
@@ -118,8 +127,8 @@ def _from_logs(
     offered = {}
     for family, (digest, sets) in logs.items():
         before = known.get(family)
-        if before is not None and digest and before.log == digest:
-            offered[family] = (digest, before.offers)
+        if before is not None and digest and before.log == digest and before.bypasses is not None:
+            offered[family] = before
             continue
         listed = []
         for one in sets:
@@ -129,7 +138,8 @@ def _from_logs(
                 # One family that is damaged does not take the page from the others.
                 console.say(f"damaged, so not on the page of {channel.name}: {as_damage(error)}")
                 digest = ""
-        offered[family] = (digest, offers_of(family, listed, table))
+        without = untested_in(store, channel, [set_id(one.manifest) for one in reversed(listed)])
+        offered[family] = _Family(digest, offers_of(family, listed, table), without)
     if base is None:
         base = store.url(f"{channel.prefix}/").removesuffix(f"{channel.prefix}/")
     return _pages(channel, offered, base, table)
@@ -147,26 +157,31 @@ def _earlier(store: ObjectStore, key: str) -> _Earlier | None:
 
 def _pages(
     channel: Channel,
-    offered: Mapping[str, tuple[str, tuple[Offer, ...]]],
+    offered: Mapping[str, _Family],
     base: str,
     table: LandingTable,
 ) -> Mapping[str, bytes]:
     require_address(base)
     ordered = {family: offered[family] for family in sorted(offered)}
-    offers = [offer for _, found in ordered.values() for offer in found]
+    offers = [offer for found in ordered.values() for offer in found.offers]
+    bypasses = [one for found in ordered.values() for one in found.bypasses or ()]
     data = {
         "schema": LANDING_SCHEMA,
         "channel": channel.name,
         "base": base,
         "table": hashlib.sha256(canonical_json(table)).hexdigest(),
         "families": {
-            family: {"log": log, "offers": [_with_lines(offer, channel, base) for offer in found]}
-            for family, (log, found) in ordered.items()
+            family: {
+                "log": found.log,
+                "offers": [_with_lines(offer, channel, base) for offer in found.offers],
+                "bypasses": found.bypasses or (),
+            }
+            for family, found in ordered.items()
         },
     }
     return {
         f"{channel.prefix}/_landing.json": canonical_json(data),
-        f"{channel.prefix}/index.html": landing_page(channel, offers, base, table).encode(),
+        f"{channel.prefix}/index.html": landing_page(channel, offers, base, table, bypasses).encode(),
     }
 
 
@@ -206,8 +221,17 @@ _UNTESTED = (
 )
 
 
-def landing_page(channel: Channel, offers: Sequence[Offer], base: str, table: LandingTable) -> str:
-    """The page of a channel for these offers (newest first in each family); `base` is the store's address."""
+def landing_page(
+    channel: Channel,
+    offers: Sequence[Offer],
+    base: str,
+    table: LandingTable,
+    bypasses: Sequence[Untested] = (),
+) -> str:
+    """The page of a channel for these offers (newest first in each family); `base` is the store's address.
+
+    `bypasses` are the tests that sets went without.
+    """
     families = {offer.family for offer in offers}
     sets = {offer.set for offer in offers}
     summary = (
@@ -221,6 +245,7 @@ def landing_page(channel: Channel, offers: Sequence[Offer], base: str, table: La
         f'<p class="quiet">{summary}</p>\n{_UNTESTED if channel.gate == "checked" else ""}',
         _PICKER.format(blocks=blocks)
         + _body(channel, offers, base, table)
+        + _not_tested(bypasses)
         + f'<script type="application/json" id="names">{_json(names)}</script>\n',
         style=_part("landing.css"),
         script=_part("landing.js"),
@@ -270,6 +295,24 @@ def _body(channel: Channel, offers: Sequence[Offer], base: str, table: LandingTa
         text += f"<details>\n<summary>Earlier sets ({len(earlier)})</summary>\n{hint}"
         text += f"{''.join(earlier)}</details>\n"
     return text
+
+
+def _not_tested(bypasses: Sequence[Untested]) -> str:
+    """Which sets went without which test, and who answers for that to which day."""
+    if not bypasses:
+        return ""
+    lines = []
+    for one in bypasses:
+        test = f"{one.suite} on {one.target}" if one.target else one.suite
+        by = f", by {one.by}" if one.by else ""
+        link = f'<a href="../{set_prefix(one.set)}index.html">{escape(one.set[:12])}</a>'
+        said = f"without {test}: {one.reason} (until {one.expires}{by})"
+        lines.append(f"<li>Set {link}, {escape(said)}</li>\n")
+    return (
+        '<h2 id="bypassed">Not tested</h2>\n<p class="note">No machine could run these tests. Somebody '
+        "answers for each of these sets, to the last day that is named.</p>\n"
+        f"<ul>\n{''.join(lines)}</ul>\n"
+    )
 
 
 def _entry(

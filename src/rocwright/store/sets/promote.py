@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 import msgspec
 
 from rocwright.errors import GateClosed, IntegrityError, NoObject
-from rocwright.model.channels import Channel, Channels
+from rocwright.model.channels import Channel, Channels, PolicyChange
 from rocwright.model.sets import (
     PROMOTION,
     RECEIPT,
@@ -53,11 +53,13 @@ def promote(
     *,
     by: str = "",
     again: Callable[[], Considered] | None = None,
+    policy: Sequence[PolicyChange] = (),
 ) -> Promoted:
     """List the set in `channel`; its files stay where they are, so this is a matter of pages.
 
     Every file is read and compared with the manifest before the first change. `statements` are the
-    evidence behind the decision and are recorded with it; `by` says who promotes. Running again after an
+    evidence behind the decision and are recorded with it, as is how the `policy` differs from the built-in
+    one; `by` says who promotes. Running again after an
     interruption completes the promotion, and after a complete promotion changes nothing.
 
     Reading takes its time, and others may withdraw the set or state a failure meanwhile: `again` looks once
@@ -76,14 +78,14 @@ def promote(
     save_set(store, manifest)
     for statement in _evidence(statements):
         save_statement(store, digest, statement)
-    said = _said(channel, manifest, decision, statements, by)
+    said = _said(channel, manifest, decision, statements, by, policy)
 
     def consent() -> None:
         nonlocal said
         if again is not None:
             found = again()
             require_open(found.decision, digest)
-            said = _said(channel, manifest, found.decision, found.statements, by)
+            said = _said(channel, manifest, found.decision, found.statements, by, policy)
         # Stated before it is done: what a channel lists, somebody has answered for.
         save_statement(store, digest, said)
 
@@ -98,7 +100,12 @@ def _evidence(statements: Iterable[Statement]) -> tuple[Statement, ...]:
 
 
 def _said(
-    channel: Channel, manifest: SetManifest, decision: Decision, statements: Iterable[Statement], by: str
+    channel: Channel,
+    manifest: SetManifest,
+    decision: Decision,
+    statements: Iterable[Statement],
+    by: str,
+    policy: Sequence[PolicyChange],
 ) -> Statement:
     return about_set(
         manifest,
@@ -110,6 +117,9 @@ def _said(
             "rule": decision.rule,
             "reason": decision.reason,
             "waivers": msgspec.to_builtins(decision.waivers),
+            "overrides": msgspec.to_builtins(decision.overrides),
+            "bypasses": msgspec.to_builtins(decision.bypasses),
+            "policy": msgspec.to_builtins(policy),
             "by": by,
             "evidence": sorted(statement_id(statement) for statement in _evidence(statements)),
         },
@@ -125,6 +135,7 @@ def promote_set(
     *,
     by: str = "",
     again: bool = False,
+    policy: Sequence[PolicyChange] = (),
 ) -> Promoted:
     """Ask the gate on everything recorded about a set, and promote it; see `consider` and `promote`."""
 
@@ -132,7 +143,17 @@ def promote_set(
         return consider(store, channels, channel, set_digest, now.date(), again=again)
 
     found = look()
-    return promote(store, channel, found.manifest, found.decision, found.statements, now, by=by, again=look)
+    return promote(
+        store,
+        channel,
+        found.manifest,
+        found.decision,
+        found.statements,
+        now,
+        by=by,
+        again=look,
+        policy=policy,
+    )
 
 
 def require_open(decision: Decision, digest: str, next_step: str | None = None) -> None:

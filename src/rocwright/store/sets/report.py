@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date
 
@@ -10,6 +10,7 @@ import msgspec
 
 from rocwright.errors import IntegrityError, InvalidData, NoObject, RocwrightError
 from rocwright.model.channels import Channel, Channels
+from rocwright.model.findings import Override
 from rocwright.model.sets import (
     ADOPTED,
     BUILD,
@@ -77,7 +78,8 @@ def report_set(
         statements = read_statements(store, set_digest, tell=tell)
         found = verdict_on(manifest, statements, today)
         waived = f", waived: {'; '.join(map(str, found.waivers))}" if found.waivers else ""
-        checked = f"passed{waived}" if found.problem is None else found.problem
+        overridden = f", overridden: {'; '.join(map(str, found.overrides))}" if found.overrides else ""
+        checked = f"passed{waived}{overridden}" if found.problem is None else found.problem
     except RocwrightError as error:
         statements, checked = (), error.what
     decisions = {}
@@ -168,7 +170,7 @@ def sentence(statement: Statement) -> str:
     lines = {
         ADOPTED: f"adopted from {said.get('from')}, by its metadata{without}",
         BUILD: f"build {said.get('result')}",
-        FINDINGS: f"check {'passed' if said.get('passed') is True else 'found errors'}{policy}",
+        FINDINGS: f"check {'passed' if said.get('passed') is True else 'found errors'}{policy}{_taken(said)}",
         WAIVER: f"waiver of {said.get('rule')} for {said.get('file', '*')}, {until}",
         TEST: f"test {on} {said.get('result')}{detail}",
         BYPASS: f"bypass of {on}, {until}{by}",
@@ -177,6 +179,15 @@ def sentence(statement: Statement) -> str:
         REVERSION: f"made of set {made_of}: ROCm {said.get('old')} became {said.get('new')}",
     }
     return lines.get(statement.predicate_type, f"statement {statement.predicate_type}")
+
+
+def _taken(said: Mapping[str, object]) -> str:
+    """What was taken away from the rules of a check, as far as it can be read."""
+    try:
+        found = msgspec.convert(said.get("overrides", ()), tuple[Override, ...])
+    except msgspec.ValidationError:
+        return ", with overrides that cannot be read"
+    return f", overridden: {'; '.join(map(str, found))}" if found else ""
 
 
 # -- what a channel listed and withdrew, when and by whom

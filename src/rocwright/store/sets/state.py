@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from datetime import date
+from datetime import date, timedelta
 from difflib import get_close_matches
 
 import msgspec
@@ -37,6 +37,7 @@ from rocwright.store.statements import (
     SuiteResult,
     bypass_statement,
     result_statement,
+    why_void,
 )
 
 _RESULT = "rocwright set state SET --suite smoke-gpu --target gfx942 --result passed"
@@ -124,7 +125,23 @@ def _bypass(manifest: SetManifest, channels: Channels, said: Said, today: date) 
         raise UsageError("--bypass needs a last day", next_step=_BYPASS)
     _require_target(manifest, channels, said.suite, said.target)
     required = Required(said.suite, manifest.family, said.target)
-    return Bypass(required, said.reason.strip(), last_day(said.expires, today), said.by)
+    bypass = Bypass(required, said.reason.strip(), last_day(said.expires, today), said.by, today)
+    _require_bounded(bypass, channels, today)
+    return bypass
+
+
+def _require_bounded(bypass: Bypass, channels: Channels, today: date) -> None:
+    """The gate would not count it: whoever gives it is to know, and what they may give."""
+    why = why_void(bypass, channels.bypass, today)
+    if not why:
+        return
+    longest, who = channels.bypass.of(bypass.required.suite)
+    last = (today + timedelta(days=longest)).isoformat()
+    by = f", --by {' or '.join(who)}" if who else ""
+    raise UsageError(
+        f"a bypass of {bypass.required} until {bypass.expires} would not count: {why}",
+        next_step=f"give --expires {last} or earlier{by}; [channels.bypass] bounds it",
+    )
 
 
 def _require_target(manifest: SetManifest, channels: Channels, suite: str, target: str) -> None:
