@@ -37,7 +37,8 @@ _CHOOSES = re.compile(
 def variable_problem(name: str, value: str = "", *, own: bool = False) -> str | None:
     """What is wrong with setting a variable for a build; None when it may be set.
 
-    With `own`, as recipes are, it may choose compilers and other tools of the build. Large and small letters count the same, as on Windows.
+    With `own`, as recipes are, it may choose compilers and other tools of the build. Large and small letters
+    count the same, as on Windows.
     """
     if _NAME.fullmatch(name) is None or "\0" in value:
         return "is not an environment variable"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Literal
@@ -11,8 +10,8 @@ from typing import Any, Literal
 import msgspec
 
 from rocwright.errors import InvalidData, UsageError
-from rocwright.model.platforms import PLATFORMS
 from rocwright.model.build_env import variable_problem
+from rocwright.model.platforms import PLATFORMS
 from rocwright.model.project import TORCH, folder_problem, origin_problem, ref_problem
 from rocwright.sources.pins import is_commit_id
 from rocwright.system import files, locks

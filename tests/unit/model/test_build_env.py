@@ -34,9 +34,9 @@ def test_what_would_take_a_build_over_is_refused(name: str) -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        "TRITON_WHEEL_VERSION_SUFFIX", "USE_ROCM", "MAX_JOBS", "CFLAGS", "CXXFLAGS", "CMAKE_ARGS", "FORCE_CUDA",
-        "DISTUTILS_USE_SDK", "PYTORCH_ROCM_ARCH", "BUILD_TEST", "TORCH_CUDA_ARCH_LIST", "ENVIRONMENT", "IFSPEC",
-        "PATHS", "OLD_CC", "HIPFLAGS",
+        "TRITON_WHEEL_VERSION_SUFFIX", "USE_ROCM", "MAX_JOBS", "CFLAGS", "CXXFLAGS", "CMAKE_ARGS",
+        "FORCE_CUDA", "DISTUTILS_USE_SDK", "PYTORCH_ROCM_ARCH", "BUILD_TEST", "TORCH_CUDA_ARCH_LIST",
+        "ENVIRONMENT", "IFSPEC", "PATHS", "OLD_CC", "HIPFLAGS",
     ],
 )  # fmt: skip
 def test_what_projects_read_is_allowed(name: str) -> None:
@@ -60,7 +60,9 @@ def test_a_lock_from_elsewhere_cannot_preload_and_nothing_is_checked_out(
     source = {
         "project": "triton", "origin": "https://host.test/triton.git", "ref": _COMMIT, "commit": _COMMIT,
         "why": "flag", "directory": "triton", "hipify": False, "submodules": False,
-        "build_env": {"TRITON_WHEEL_VERSION_SUFFIX": "", "LD_PRELOAD": "/tmp/x.so", "GIT_SSH_COMMAND": "sh -c id"},
+        "build_env": {
+            "TRITON_WHEEL_VERSION_SUFFIX": "", "LD_PRELOAD": "/tmp/x.so", "GIT_SSH_COMMAND": "sh -c id"
+        },
     }  # fmt: skip
     lock = tmp_path / "sources.lock.json"
     lock.write_text(json.dumps({"schema": 1, "platform": "linux", "sources": [source]}))
