@@ -11,6 +11,7 @@ from typing import Literal
 import msgspec
 
 from rocwright.errors import UnknownRelease, UsageError
+from rocwright.model.build_env import variable_problem
 
 # The project whose tree pins the others.
 TORCH = "torch"
@@ -124,6 +125,10 @@ class Project(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 ("directory", self.directory, folder_problem(self.directory)),
                 ("origin", "", origin_problem(self.origin)),
                 ("ref", self.ref or "", None if self.ref is None else ref_problem(self.ref)),
+                *(
+                    ("build_env", name, variable_problem(name, value))
+                    for name, value in self.build_env.items()
+                ),
             ]
         )
         if ALL in (self.name, self.alias):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Literal
@@ -11,6 +10,7 @@ from typing import Any, Literal
 import msgspec
 
 from rocwright.errors import InvalidData, UsageError
+from rocwright.model.build_env import variable_problem
 from rocwright.model.platforms import PLATFORMS
 from rocwright.model.project import TORCH, folder_problem, origin_problem, ref_problem
 from rocwright.sources.pins import is_commit_id
@@ -262,9 +262,7 @@ def _source_problems(source: LockedSource) -> Iterable[str]:
         named.append(
             ("outcome.hipify_commit", hipified or "", None if hipified is None else _commit_problem(hipified))
         )
-    for name, value in source.build_env.items():
-        if re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", name) is None or "\0" in value:
-            named.append(("build_env", name, "is not an environment variable"))
+    named += [("build_env", name, variable_problem(name, value)) for name, value in source.build_env.items()]
     problem = origin_problem(source.origin)
     # The address may hold a password; it is never shown.
     shown = [] if problem is None else [f"origin {problem}"]

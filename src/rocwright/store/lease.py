@@ -19,6 +19,7 @@ are compared with what the log asks for, not with what somebody remembers to hav
 
 from __future__ import annotations
 
+import math
 import random
 import secrets
 import sys
@@ -27,7 +28,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import msgspec
@@ -35,6 +36,7 @@ import msgspec
 from rocwright.errors import ChannelBusy, NoObject, NoSpace, RocwrightError
 from rocwright.model.sets import canonical_json
 from rocwright.store.objects.protocol import ObjectStore, Stored
+from rocwright.system import console
 
 LEASES = "_leases/"
 WHOLE_STORE = "_store/"
@@ -42,6 +44,8 @@ WHOLE_STORE = "_store/"
 PIPELINE = "_pipeline/"
 # Some stores tell times in whole seconds.
 _ROUNDING_S = 2.0
+# Once the pauses are longer than this, whoever waits is told for what.
+_SHORT_S = 0.5
 
 
 def _awake() -> float:
@@ -135,11 +139,16 @@ def leased(store: ObjectStore, scope: str, *, by: str = "") -> Iterator[Lease]:
 def _acquire(store: ObjectStore, scope: str, by: str, pace: Pace) -> Lease:
     until = pace.clock() + pace.patience
     pause = 0.05
+    told = False
     while True:
         lease, holder = _try(store, scope, by, pace)
         if holder is None:
             return lease
         store.delete(lease.key)
+        # Who is only passing is gone before anybody has read of them.
+        if pause > _SHORT_S and not told:
+            told = True
+            console.say(_waiting(store, scope, holder, lease))
         if pace.clock() > until:
             raise ChannelBusy(
                 f"{_named(scope)} is being changed by {_who(store, holder)}",
@@ -148,6 +157,16 @@ def _acquire(store: ObjectStore, scope: str, by: str, pace: Pace) -> Lease:
             )
         pace.sleep(pause * (1 + pace.chance()))
         pause = min(2 * pause, 5.0)
+
+
+def _waiting(store: ObjectStore, scope: str, holder: Stored, mine: Lease) -> str:
+    """What is waited for: a publisher that was killed says nothing, so neither would the wait."""
+    expires = holder.modified + timedelta(seconds=mine.pace.ttl + _ROUNDING_S)
+    left = max(0, math.ceil((expires - mine.now).total_seconds()))
+    return (
+        f"waiting for {_named(scope)}: it is held by {_who(store, holder)}; unless renewed, it expires "
+        f"by itself in {left} s, at {_time(expires)} by the store's clock"
+    )
 
 
 def _try(store: ObjectStore, scope: str, by: str, pace: Pace) -> tuple[Lease, Stored | None]:
@@ -175,7 +194,9 @@ def _try(store: ObjectStore, scope: str, by: str, pace: Pace) -> tuple[Lease, St
     if not alive:
         for left_behind in others:
             store.delete(left_behind.key)
-    return Lease(store, key, by, pace, mine.modified, began), alive[0] if alive else None
+    # Of several the one that has been silent for longest: others wait as well.
+    silent = min(alive, key=lambda one: (one.modified, one.key), default=None)
+    return Lease(store, key, by, pace, mine.modified, began), silent
 
 
 def _put(store: ObjectStore, key: str, holder: _Holder, *, overwrite: bool = False) -> None:
@@ -201,9 +222,13 @@ def _named(scope: str) -> str:
     return "the store" if scope == WHOLE_STORE else scope
 
 
+def _time(moment: datetime) -> str:
+    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
 def _who(store: ObjectStore, holder: Stored) -> str:
     """For a message only: the holder may end while we ask."""
-    since = holder.modified.strftime("%Y-%m-%dT%H:%M:%SZ")
+    since = _time(holder.modified)
     try:
         by = msgspec.json.decode(store.read(holder.key), type=_Holder).by
     except NoObject:

@@ -20,6 +20,7 @@ from rich.console import Console as _RichConsole
 from rich.text import Text as _Text
 
 from rocwright.errors import RocwrightError
+from rocwright.system.redact import hidden, secrets_in
 
 _WIDTH, _UNLIMITED = 80, 100_000
 # A column is narrower than its words only down to the one, and the last one only from the other on.
@@ -194,15 +195,16 @@ def error(problem: RocwrightError) -> None:
     if problem.next_step is None:
         problem.next_step = problem.usual_step
     kind = type(problem).__name__
-    text = _Text("".join(f"{_visible(line)}\n" for line in problem.listed()))
+    secrets = secrets_in(os.environ)
+    text = _Text("".join(f"{_visible(hidden(line, secrets))}\n" for line in problem.listed()))
     text.append(f"error ({kind}): ", style="bold red")
     whole = _level > 0 or "CI" in os.environ
-    text.append(_visible(problem.told(None if whole else _ERROR_LINES)))
+    text.append(_visible(hidden(problem.told(None if whole else _ERROR_LINES), secrets)))
     with FOOT.aside():
         _err().print(text)
     cause = problem.__cause__
     while cause is not None:
-        detail(f"  because: {type(cause).__name__}: {cause}")
+        detail(hidden(f"  because: {type(cause).__name__}: {cause}", secrets))
         cause = cause.__cause__
 
 

@@ -12,7 +12,7 @@ from urllib.parse import SplitResult, quote, unquote, urljoin, urlsplit, urlunsp
 from urllib.request import getproxies, proxy_bypass
 
 from rocwright.errors import InvalidInput, Unreachable
-from rocwright.system.output import without_login
+from rocwright.system.redact import without_login
 
 Origin = tuple[str, str, int]
 _PORTS = {"http": 80, "https": 443}

@@ -1,28 +1,19 @@
 """What a command prints, on its way into a value, into the last lines of an error and into a log.
 
-Nothing secret is shown: no value of a variable or option with the name of a secret, no login in an address.
+Nothing secret is shown; what is, says `system/redact.py`.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-import re
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from rocwright.system.files import disk_error
+from rocwright.system.redact import hidden
 
-# GIT_CONFIG_VALUE_0 and so on carry settings of git, headers with a login among them.
-_SECRET = re.compile(
-    r"TOKEN|SECRET|PASSWORD|CREDENTIAL|(API|SIGNING|PRIVATE)_?KEY|_AUTH|GIT_CONFIG_VALUE", re.IGNORECASE
-)
-_SECRET_OPTION = re.compile(
-    r"^(--?[\w-]*(?:token|secret|password|api-?key)[\w-]*=).*", re.IGNORECASE | re.DOTALL
-)
-_SECRET_LENGTH = 8
-_URL_LOGIN = re.compile(r"(?<=://)[^/\s]+@")
 _TAIL_LINES = 25
 # A line beyond this many characters is passed on in pieces; so many more wait for what may complete a secret.
 _LONGEST_LINE = 1 << 18
@@ -69,11 +60,11 @@ class Output:
         self._rest[stream] = lines.pop() if lines and not last and not lines[-1].endswith("\n") else ""
         for line in lines:
             if self._watch is not None and stream == "err":
-                self._watch(line.strip())
+                self._watch(self._clean(line).strip())
                 if line.endswith("\r"):
                     continue
             if self._heard is not None and stream == "out":
-                self._heard(line.strip())
+                self._heard(self._clean(line).strip())
             self._put(self._clean(line))
         if len(self._rest[stream]) > _LONGEST_LINE:
             line = self._clean(self._rest[stream])
@@ -81,10 +72,7 @@ class Output:
             self._put(line[:-_HELD_BACK])
 
     def _clean(self, text: str) -> str:
-        text = without_login(text)
-        for secret in self._secrets:
-            text = text.replace(secret, "***")
-        return text
+        return hidden(text, self._secrets)
 
     def _put(self, text: str) -> None:
         self.tail.append(text.rstrip("\r\n"))
@@ -114,32 +102,3 @@ def _ends_a_line(log: Path) -> bool:
     with log.open("rb") as stream:
         stream.seek(-1, os.SEEK_END)
         return stream.read(1) == b"\n"
-
-
-def redact(env: Mapping[str, str]) -> dict[str, str]:
-    """A copy of `env` in which the values of secret-looking names are `***`."""
-    return {key: "***" if _SECRET.search(key) else value for key, value in sorted(env.items())}
-
-
-def secrets_in(env: Mapping[str, str]) -> list[str]:
-    """The values of secret-looking names, the longest first; short values would stand in ordinary text, too.
-
-    Of several lines, as keys have them, each counts by itself: output is shown line by line.
-    """
-    values = {value for name, value in env.items() if _SECRET.search(name)}
-    lines = {line.strip() for value in values for line in value.splitlines()}
-    # What frames a key is no secret.
-    values |= {line for line in lines if not line.startswith("-----")}
-    return sorted(
-        (value for value in values if len(value) >= _SECRET_LENGTH), key=lambda value: (-len(value), value)
-    )
-
-
-def without_secret(word: str) -> str:
-    """A word of a command line; what an option named after a secret is given becomes `***`."""
-    return _SECRET_OPTION.sub(r"\1***", word)
-
-
-def without_login(text: str) -> str:
-    """Text in which the logins of addresses are `***`."""
-    return _URL_LOGIN.sub("***@", text) if "://" in text else text

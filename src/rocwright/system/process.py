@@ -23,7 +23,8 @@ from rocwright.system import console
 from rocwright.system.files import disk_error
 from rocwright.system.group import OWN_GROUP, OWN_SESSION, Started, end_group, pieces, wait
 from rocwright.system.marked import MARK
-from rocwright.system.output import Output, redact, secrets_in, without_login, without_secret
+from rocwright.system.output import Output
+from rocwright.system.redact import hidden, redact, secrets_in, without_secrets
 
 # How long a command that has ended may still have output under way.
 _QUIET_S = 0.5
@@ -50,15 +51,21 @@ class Completed:
     peak_rss: int
 
 
-def show(argv: Sequence[str], env: Mapping[str, str] | None = None, dropped: Sequence[str] = ()) -> str:
+def show(
+    argv: Sequence[str],
+    env: Mapping[str, str] | None = None,
+    dropped: Sequence[str] = (),
+    secrets: Sequence[str] = (),
+) -> str:
     """The command as it can be pasted into a shell, with its overrides, without secrets.
 
-    `dropped` are variables that it runs without although the caller has them.
+    `dropped` are variables that it runs without although the caller has them; `secrets` are hidden wherever
+    they stand.
     """
     words = ["env", *(word for name in sorted(dropped) for word in ("-u", name))] if dropped else []
     words += [f"{key}={shlex.quote(value)}" for key, value in redact(env or {}).items()]
-    words += [shlex.quote(without_secret(str(word))) for word in argv]
-    return without_login(" ".join(words))
+    words += [shlex.quote(word) for word in without_secrets([*map(str, argv)])]
+    return hidden(" ".join(words), secrets)
 
 
 def find_program(name: str, *, purpose: str, package: str | None = None) -> Path:
@@ -94,10 +101,10 @@ def run(
     command. `Completed.stdout` holds standard output only; standard error goes to the log. `watch` is told
     each line of standard error as it comes; those that a carriage return ends, because the next one is to
     be written over them, go nowhere else then. `heard` is told each line of standard output. Logins in
-    addresses and the values of secret-looking variables are left out of log and error. What takes longer
-    than `limit_s` seconds is ended by force, with the processes that it started; its error then says so in
-    its last line. `until` is asked every half second: a text that it gives is the reason to end the command
-    in the same way.
+    addresses and the values of secret-looking variables and options are left out of log and error. What
+    takes longer than `limit_s` seconds is ended by force, with the processes that it started; its error then
+    says so in its last line. `until` is asked every half second: a text that it gives is the reason to end
+    the command in the same way.
 
     Raises `MissingTool` when the program does not exist, `CommandFailed` (command, directory, last
     lines, log) for an exit code not in `ok`, `Interrupted` when the run is being stopped.
@@ -105,18 +112,19 @@ def run(
     words = [os.fspath(word) for word in argv]
     # What the command runs without is part of it: pasted into the caller's shell it would do something else.
     dropped = [] if clean_env else [name for name in set(drop_env) if name in os.environ]
-    shown = show(words, env, [name for name in dropped if name not in (env or {})])
     environment = {} if clean_env else dict(os.environ)
     for name in drop_env:
         environment.pop(name, None)
     environment.update(env or {})
+    secrets = secrets_in(environment, words)
+    shown = show(words, env, [name for name in dropped if name not in (env or {})], secrets)
     if _mark is not None:
         environment[MARK] = _mark
     if _stopping.is_set():
         raise Interrupted("stopped before the next command", next_step="run again to resume")
 
     began = time.monotonic()
-    output = Output(log, watch, secrets_in(environment), heard)
+    output = Output(log, watch, secrets, heard)
     try:
         console.detail(f"$ {shown}")
         output.begin(f"$ cd {shlex.quote(str(cwd or Path.cwd()))} && {shown}\n")

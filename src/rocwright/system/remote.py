@@ -8,7 +8,7 @@ from typing import NamedTuple
 from urllib.parse import unquote
 
 from rocwright.errors import NotOffered, RocwrightError, Unreachable
-from rocwright.system import output
+from rocwright.system import redact
 
 # What passes by itself (a restarted server, a lost connection) is tried again after so many seconds.
 PAUSES_S = (0.5, 2.0)
@@ -85,7 +85,7 @@ def is_local(origin: str) -> bool:
 
 def shown(text: str) -> str:
     """An address, or a message that holds some, with `***` for logins."""
-    return output.without_login(text)
+    return redact.without_login(text)
 
 
 def without_login(origin: str) -> str:

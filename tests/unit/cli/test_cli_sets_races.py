@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -14,6 +17,7 @@ from rocwright.store.channel_log import Event
 from rocwright.store.layout import file_key
 from rocwright.store.lease import PACE, WHOLE_STORE, Pace, leased
 from rocwright.store.objects.local import LocalStore
+from rocwright.store.objects.protocol import Stored
 from rocwright.store.publish import change
 from rocwright.store.sets.records import read_set, save_statement
 from rocwright.store.statements import SuiteResult, result_statement
@@ -72,6 +76,49 @@ def test_files_that_retention_takes_while_a_set_is_made_of_them_are_put_again(
         [digest] = run("create", folder).lines
     assert store.exists(key)
     assert run("verify", digest).code == 0
+
+
+def test_the_wait_for_a_publisher_that_was_killed_says_for_whom_and_until_when(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its lease is as it left it; that time passes is played by showing the lease older."""
+    folder = wheels("dist", "1.0")
+    left = Path("store/_leases/_store/0.json")
+    left.parent.mkdir(parents=True)
+    left.write_text('{"by":"the nightly of 12 November","renewed":3}')
+    age = timedelta(seconds=20)
+    listed = LocalStore.list
+
+    def aged(self: LocalStore, prefix: str) -> tuple[Stored, ...]:
+        return tuple(
+            replace(one, modified=one.modified - age) if one.key.endswith("/_store/0.json") else one
+            for one in listed(self, prefix)
+        )
+
+    def sleep(seconds: float) -> None:
+        nonlocal age
+        age += timedelta(seconds=seconds)
+
+    monkeypatch.setattr(LocalStore, "list", aged)
+    with paced(Pace(ttl=120.0, sleep=sleep)):
+        done = run("create", folder)
+    assert done.code == 0, done.err
+    [digest] = done.lines
+    [said] = [line for line in done.err.splitlines() if line.startswith("waiting for ")]
+    assert said.startswith(f"waiting for sets/{digest}/: it is held by the nightly of 12 November, last ")
+    assert re.search(r"unless renewed, it expires by itself in (9\d|10[0-2]) s, at \d{4}-.*Z by the", said)
+    assert not left.exists()
+
+
+def test_a_publisher_that_is_only_passing_is_not_spoken_of(run: Run) -> None:
+    folder = wheels("dist", "1.0")
+    passing = Path("store/_leases/_store/0.json")
+    passing.parent.mkdir(parents=True)
+    passing.write_text('{"by":"another","renewed":0}')
+    with paced(Pace(sleep=lambda seconds: passing.unlink(missing_ok=True))):
+        done = run("create", folder)
+    assert done.code == 0, done.err
+    assert "waiting" not in done.err
 
 
 def test_a_set_that_is_withdrawn_while_it_is_promoted_again_stays_out(

@@ -122,6 +122,7 @@ def spoiled(tmp_path: Path, **fields: Any) -> Path:
         ({"pin": "related_commits:1\x1b[2J"}, "sources[1].pin"),
         ({"build_env": {"A B": "1"}}, "sources[1].build_env 'A B' is not an environment variable"),
         ({"build_env": {"A": "\0"}}, "sources[1].build_env 'A' is not an environment variable"),
+        ({"build_env": {"LD_PRELOAD": "/tmp/x.so"}}, "'LD_PRELOAD' changes what the programs of"),
         ({"outcome": {"tip": "x"}}, "sources[1].outcome.tip 'x' is not a complete commit id"),
         (
             {"outcome": {"tip": A, "hipify_commit": "y"}},

@@ -14,6 +14,7 @@ from rocwright.data import load_table
 from rocwright.data.overlay import Overlay
 from rocwright.engine.graph import in_order
 from rocwright.errors import InvalidData, UsageError
+from rocwright.model.build_env import variable_problem
 from rocwright.model.platforms import PLATFORMS
 
 Backend = Literal["setup.py", "build"]
@@ -92,6 +93,14 @@ class Recipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise ValueError(f"optional has {min(stray)!r}, which is not in after")
         if stray := set(self.pins) - set(self.after):
             raise ValueError(f"pins has {min(stray)!r}, which is not in after")
+        set_here = {**self.env, **self.env_linux, **self.env_windows, **self.shared_env}
+        given_to = (
+            self.version_env, self.version_env_too, self.number_env, self.suffix_env, self.name_env,
+            self.requirements_env, self.torch_version_env,
+        )  # fmt: skip
+        for name in (*set_here, *filter(None, given_to)):
+            if why := variable_problem(name, set_here.get(name, ""), own=True):
+                raise ValueError(f"the variable {name!r} {why}")
         if bool(self.version_env) != bool(self.version_file):
             raise ValueError("version_file and version_env go together")
         if not self.setup:

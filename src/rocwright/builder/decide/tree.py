@@ -11,6 +11,7 @@ from packaging.requirements import InvalidRequirement, Requirement
 from rocwright.builder.decide.recipe import Recipe
 from rocwright.data.toml import plain
 from rocwright.errors import InvalidData, InvalidInput, UsageError
+from rocwright.model.build_env import variable_problem
 from rocwright.model.version import InvalidVersion, parse_version
 from rocwright.system.git import Git
 
@@ -163,9 +164,15 @@ def _build_env(path: Path) -> dict[str, str]:
     if text is None:
         return {}
     try:
-        return msgspec.json.decode(text, type=dict[str, str])
+        variables = msgspec.json.decode(text, type=dict[str, str])
     except msgspec.DecodeError as error:
         raise InvalidData(f"{path.name} is not a table of variables: {error}", where=path) from error
+    for name, value in variables.items():
+        if why := variable_problem(name, value):
+            raise InvalidData(
+                f"{path.name} sets {name!r}, which {why}", where=path, next_step="check the sources out again"
+            )
+    return variables
 
 
 def _llvm_hash(path: Path) -> str:

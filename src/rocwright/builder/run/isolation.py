@@ -16,6 +16,7 @@ import msgspec
 from rocwright.builder.decide.plan import BuildPlan
 from rocwright.builder.rocm.rocm import Rocm
 from rocwright.system.files import fact_line
+from rocwright.system.redact import is_secret
 
 # Another Python, another ROCm, another project's settings: what is needed of these a plan sets.
 _LEAKS = re.compile(
@@ -46,7 +47,7 @@ _NO_MATTER = re.compile(
     # Which GPUs and how many threads it has.
     r"|.*_VISIBLE_DEVICES|GPU_DEVICE_ORDINAL|ZE_AFFINITY_MASK|(OMP|MKL|OPENBLAS)_NUM_THREADS"
     # How the network is reached, and with what rights.
-    r"|([a-z]+|[A-Z]+)_(proxy|PROXY)|.*_CA_BUNDLE|SSL_CERT_.*|.*_(TOKEN|SECRET|PASSWORD|PASSPHRASE|CREDENTIALS?)"
+    r"|([a-z]+|[A-Z]+)_(proxy|PROXY)|.*_CA_BUNDLE|SSL_CERT_.*"
     r"|(GOOGLE|CLOUDSDK|AWS|AZURE|DOCKER)_.*"
     # Tools that keep several versions of something: those in use are found on PATH.
     r"|(PYENV|NVM)_.*|(CARGO|RUSTUP)_HOME|MODULE(PATH|SHOME|S_).*|LOADEDMODULES|_*(LMOD|LMFILES|ModuleTable).*"
@@ -80,7 +81,7 @@ def outcome_environment(caller: Mapping[str, str], planned: Mapping[str, str]) -
     inherited = {
         name: value
         for name, value in caller.items()
-        if name not in dropped and not _NO_MATTER.fullmatch(name)
+        if name not in dropped and not _NO_MATTER.fullmatch(name) and not is_secret(name)
     }
     return {
         _text(name): _text(value)

@@ -25,7 +25,7 @@ from rocwright.cli.reply import Reply, replies
 from rocwright.errors import UsageError
 from rocwright.pipeline.options import default_cache
 from rocwright.system import console, files
-from rocwright.system.output import without_login
+from rocwright.system.redact import without_login
 from rocwright.system.venv import Environment
 
 

@@ -25,7 +25,7 @@ from rocwright.model.testing import BAD, Ran, SignatureTable
 from rocwright.pipeline.tested import compare_with, state_tested
 from rocwright.store.sets.find import resolve_set
 from rocwright.system import console, days, files
-from rocwright.system.output import without_login
+from rocwright.system.redact import without_login
 
 Flag = Annotated[bool, Parameter(negative=())]
 

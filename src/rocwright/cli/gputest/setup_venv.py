@@ -22,7 +22,7 @@ from rocwright.model.gpu import Families
 from rocwright.model.project import TORCH
 from rocwright.pipeline.options import default_cache
 from rocwright.system import console, files
-from rocwright.system.output import without_login
+from rocwright.system.redact import without_login
 
 _Pages = Annotated[
     tuple[str, ...],

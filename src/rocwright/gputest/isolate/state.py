@@ -21,8 +21,8 @@ from rocwright.model.testing import CaseResult, Verdict
 from rocwright.system.child import Child, Guard, processes_below, shared_out
 from rocwright.system.files import atomic_write
 from rocwright.system.limits import available_memory, find_groups, read_table
-from rocwright.system.output import secrets_in
 from rocwright.system.progress import Count
+from rocwright.system.redact import hidden, secrets_in
 
 # A worker that ended may need a moment until the system gives its exit code.
 ENDING_S = 1.0
@@ -210,9 +210,7 @@ class Outcomes:
             self._tell(case)
 
     def _clean(self, text: str) -> str:
-        for secret in self._secrets:
-            text = text.replace(secret, "***")
-        return text
+        return hidden(text, self._secrets)
 
     def sorted(self, schedule: Schedule) -> tuple[CaseResult, ...]:
         """In the order of the files, a file's own result first, then its tests as they were collected."""
@@ -230,13 +228,11 @@ class Outcomes:
 
     def hide_secrets(self, logs: Path) -> None:
         """Leave secrets out of the workers' logs, which nobody else reads."""
-        if not self._secrets:
-            return
         for log in sorted(logs.glob("worker-*.log")):
             with contextlib.suppress(OSError):
-                before = data = log.read_bytes()
-                for secret in self._secrets:
-                    data = data.replace(secret.encode(), b"***")
+                before = log.read_bytes()
+                shown = hidden(before.decode("utf-8", "surrogateescape"), self._secrets)
+                data = shown.encode("utf-8", "surrogateescape")
                 if data != before:
                     with atomic_write(log) as stream:
                         stream.write(data)

@@ -35,8 +35,8 @@ from rocwright.pipeline.records import (
 )
 from rocwright.pipeline.steps.of_cell import steps_of as real_steps_of
 from rocwright.store.layout import run_folder
-from rocwright.system.output import secrets_in, without_login
 from rocwright.system.progress import Progress
+from rocwright.system.redact import hidden, secrets_in
 
 _NOTHING = msgspec.Raw(b"null")
 # Of an error in a record; the whole of it stands in the log.
@@ -214,9 +214,7 @@ def failed_record(cell: Cell, error: BaseException) -> Record:
 def shown_error(error: BaseException) -> str:
     """An error's text without what is secret."""
     text = str(error) if isinstance(error, RocwrightError) else f"{type(error).__name__}: {error}"
-    for secret in secrets_in(os.environ):
-        text = text.replace(secret, "***")
-    return without_login(text)[:_WHY]
+    return hidden(text, secrets_in(os.environ))[:_WHY]
 
 
 def _skipped(plan: Plan, cell: Cell, machine: Machine, why: str, *, dry: bool = False) -> Record:

@@ -24,7 +24,7 @@ from rocwright.store.index.listed import ListedFile, ListedSet, link, listed_fil
 from rocwright.store.layout import metadata_key, set_prefix
 from rocwright.store.objects.protocol import ObjectStore, read_there
 from rocwright.system import process
-from rocwright.system.output import without_login
+from rocwright.system.redact import without_login
 from rocwright.system.venv import uv_command
 
 # Stands for the target in the lock of a set that has none.

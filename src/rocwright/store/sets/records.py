@@ -7,7 +7,6 @@ receipt states, or, adopted from an index, where `locations.json` says, on which
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
@@ -30,11 +29,11 @@ from rocwright.store.damage import DAMAGED, MISSING, Damage, Tell, how, pass_ove
 from rocwright.store.index.listed import ListedSet
 from rocwright.store.layout import file_key, set_prefix
 from rocwright.store.objects.protocol import ObjectStore, Stored, download, read_there
+from rocwright.system.redact import signs
 
 LOCATIONS_SCHEMA = "rocwright.locations/1"
 _ID = re.compile(r"[0-9a-f]{64}")
 _STATEMENT = re.compile(r"(?P<kind>[^/]+)-[0-9a-f]{32}\.json")
-_SECRET = re.compile(r"sig|token|secret|key|credential|password|auth|policy", re.IGNORECASE)
 
 
 def save_set(store: ObjectStore, manifest: SetManifest) -> str:
@@ -218,7 +217,7 @@ def recordable(url: str) -> str:
     """An address without what only its user may know: login, signature, token."""
     parts = urlsplit(url)
     host = parts.netloc.rpartition("@")[2]
-    kept = [word for word in parts.query.split("&") if not _SECRET.search(word.partition("=")[0])]
+    kept = [word for word in parts.query.split("&") if not signs(word.partition("=")[0])]
     # A part of a signature says nothing without the rest of it.
     query = parts.query if len(kept) == len(parts.query.split("&")) else ""
     return urlunsplit((parts.scheme, host, parts.path, query, ""))

@@ -136,6 +136,12 @@ def test_a_folder_of_another_repository_is_no_checkout(tmp_path: Path) -> None:
             "is not a table of variables",
             "build_env.json",
         ),
+        (
+            {"version.txt": "1", "setup.py": "", "build_env.json": '{"LD_PRELOAD": "/tmp/x.so"}'},
+            InvalidData,
+            "sets 'LD_PRELOAD', which changes what the programs of a build load, run or trust",
+            "build_env.json",
+        ),
     ],
 )
 def test_a_tree_that_cannot_be_built_is_named(
