@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import random
 import threading
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, timezone
@@ -125,8 +126,13 @@ class World:
         self.backing = backing
         self.random = random.Random(seed)
         self.now = now
-        # Every key there is, and when it came; what never changes once it was read.
+        # Every key there is, and when it came; the same by folder; what never changes once it was read.
         self.modified: dict[str, float] = {}
+        self.folders: dict[str, set[str]] = {}
+        # When what is gone came.
+        self.born: dict[str, float] = {}
+        # How often the keys of a folder changed: who remembers what follows from them compares this.
+        self.changes: Counter[str] = Counter()
         self.remembered: dict[str, bytes] = {}
         self.counts = Counts()
         self.publishers: list[Publisher] = []
@@ -135,6 +141,25 @@ class World:
         self.violation: BaseException | None = None
         # Rates at which turns change hands.
         self.switch = 0.3
+
+    def came(self, key: str) -> None:
+        """A key was written."""
+        self.modified[key] = self.now
+        folder = key.rpartition("/")[0]
+        self.folders.setdefault(folder, set()).add(key)
+        self.changes[folder] += 1
+
+    def went(self, key: str) -> None:
+        """A key was deleted, or lost."""
+        self.born[key] = self.modified.pop(key, self.now)
+        self.remembered.pop(key, None)
+        folder = key.rpartition("/")[0]
+        self.folders.get(folder, set()).discard(key)
+        self.changes[folder] += 1
+
+    def inside(self, folder: str) -> list[str]:
+        """The keys of a folder (without `/`), sorted; not those of folders in it."""
+        return sorted(self.folders.get(folder, ()))
 
     def once(self, key: str) -> bytes:
         """The content of a key that is written once."""
@@ -258,7 +283,7 @@ class SimulatedStore:
             known = self.world.backing.exists(key)
             act()
             if overwrite or not known:
-                self.world.modified[key] = self.world.now
+                self.world.came(key)
 
         self._operate(key, write, write=True)
 
@@ -277,7 +302,7 @@ class SimulatedStore:
     def delete(self, key: str) -> None:
         def remove() -> None:
             self.world.backing.delete(key)
-            self.world.modified.pop(key, None)
+            self.world.went(key)
 
         self._operate(key, remove, write=True)
 
@@ -316,6 +341,9 @@ def copied(world: World, seed: int) -> World:
     assert isinstance(world.backing, Memory)
     other = World(Memory(world.backing.objects), seed, now=world.now + 3600)
     other.modified = dict(world.modified)
+    other.folders = {folder: set(keys) for folder, keys in world.folders.items()}
+    other.changes = Counter(world.changes)
+    other.remembered = dict(world.remembered)
     return other
 
 
