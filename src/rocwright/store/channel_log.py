@@ -181,9 +181,13 @@ def fold(events: Iterable[tuple[int, Event]], start: ChannelState | None = None)
 
 def append(store: ObjectStore, prefix: str, event: Event, *, after: int) -> int:
     """Write an event behind number `after`; returns its own. The same event again is fine."""
-    data = canonical_json(event)
-    store.put_bytes(f"{prefix}{LOG}{after + 1:08d}-{_digest(data)}.json", data)
+    store.put_bytes(event_key(prefix, event, after=after), canonical_json(event))
     return after + 1
+
+
+def event_key(prefix: str, event: Event, *, after: int) -> str:
+    """Where `append` writes an event: behind its number stands its digest."""
+    return f"{prefix}{LOG}{after + 1:08d}-{_digest(canonical_json(event))}.json"
 
 
 def mark_shown(store: ObjectStore, prefix: str, log: Log, seals: Mapping[str, str] = _NONE) -> None:

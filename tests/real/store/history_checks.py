@@ -333,8 +333,11 @@ class Checker:
         """Listed sets, oldest first, and whether each is yanked: the log folded once more."""
         return self.folded(prefix).standing
 
-    def folded(self, prefix: str) -> Folded:
-        """The log of a channel as it is now; raises `Violation` where an event changed or is lost."""
+    def folded(self, prefix: str, *, lost: bool = False) -> Folded:
+        """The log of a channel as it is now; raises `Violation` where an event changed, or is gone.
+
+        `lost` says that what nobody had acknowledged may be gone.
+        """
         version = self.world.changes[f"{prefix}_log"]
         known = self._folded.get(prefix)
         if known is not None and known[0] == version:
@@ -348,9 +351,9 @@ class Checker:
                 raise Violation(f"{key} was changed")
             events.append((key, json.loads(data)))
         folded = fold(events)
-        lost = {key for key, _ in known[1].events} - {key for key, _ in events} if known else set()
-        if lost:
-            raise Violation(f"{min(lost)} was in the log and is not any more")
+        gone = {key for key, _ in known[1].events} - {key for key, _ in events} if known else set()
+        if gone and not lost:
+            raise Violation(f"{min(gone)} was in the log and is not any more")
         self._folded[prefix] = (version, folded)
         return folded
 

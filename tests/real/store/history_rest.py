@@ -63,8 +63,8 @@ def whole(checker: Checker, sets: Iterable[str]) -> None:
                 raise Violation(f"{key} of set {one[:12]} has other bytes")
 
 
-def pins_are_kept(checker: Checker) -> None:
-    """Every pin that was acknowledged is there, with its set, which is whole."""
+def pins_are_kept(checker: Checker, *, settled: bool = True) -> None:
+    """Every pin that was acknowledged is there, with its set, which is whole; `settled`: nobody works."""
     world, truth = checker.world, checker.truth
     found = {
         key.removeprefix("pins/").removesuffix(".json"): json.loads(world.backing.read(key))["set"]
@@ -73,10 +73,29 @@ def pins_are_kept(checker: Checker) -> None:
     for name, one in truth.pins.items():
         if name not in truth.unpinning and found.get(name) != one:
             raise Violation(f"the pin {name} held set {one[:12]}, and does not any more")
-    # Two that pin and remove at once end either way.
-    truth.pins, truth.unpinning = found, set()
+    if settled:
+        # Two that pin and remove at once end either way.
+        truth.pins, truth.unpinning = found, set()
     checker.checks["pins"] += len(found)
     whole(checker, found.values())
+
+
+def power_was_cut(checker: Checker, lost: list[str]) -> None:
+    """After a power cut: what was acknowledged is there, whole, and clients find a whole set."""
+    checker.checks["power cuts"] += 1
+    for key in lost:
+        if key in checker.versions:
+            there = key in checker.world.modified
+            page = checker.world.backing.read(key) if there else None
+            checker.versions[key].append((checker.world.now, page))
+    for prefix, acknowledged in checker.truth.acknowledged.items():
+        folded = checker.folded(prefix, lost=True)
+        gone = set(acknowledged) - folded.standing.keys() - folded.dropped
+        if gone:
+            raise Violation(f"set {min(gone)[:12]} was acknowledged and is not in the log of {prefix}")
+        whole(checker, folded.standing)
+        checker.channel(prefix)
+    pins_are_kept(checker, settled=False)
 
 
 def _manifest(checker: Checker, one: str) -> dict:

@@ -48,9 +48,9 @@ def stage_set(
 
     `files` are the set's files, all of them and no other; `statements` are kept with the set, waivers
     included, which count if they are in force on the day of `now`; so do those that the store has already.
-    Raises `ContractBroken` without a passing findings statement about this set, `InvalidInput` for a missing or foreign file, `IntegrityError` when
-    a file is not that of the manifest, `GateClosed` when the channel trusts keys and none of them signed
-    the set; nothing is published in these cases.
+    Raises `ContractBroken` without a passing findings statement about this set, `InvalidInput` for a missing
+    or foreign file, `IntegrityError` when a file is not that of the manifest, `GateClosed` when the channel
+    trusts keys and none of them signed the set; nothing is published in these cases.
     """
     said = tuple(statements)
     digest = set_id(manifest)
