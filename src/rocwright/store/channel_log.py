@@ -271,9 +271,13 @@ def fold(events: Iterable[tuple[int, Event | None]], start: ChannelState | None 
 
 def append(store: ObjectStore, prefix: str, event: Event, *, after: int) -> int:
     """Write an event behind number `after`; returns its own. The same event again is fine."""
-    data = canonical_json(event)
-    put_right(store, f"{prefix}{LOG}{after + 1:08d}-{_digest(data)}.json", data)
+    put_right(store, event_key(prefix, event, after=after), canonical_json(event))
     return after + 1
+
+
+def event_key(prefix: str, event: Event, *, after: int) -> str:
+    """Where `append` writes an event: behind its number stands its digest."""
+    return f"{prefix}{LOG}{after + 1:08d}-{_digest(canonical_json(event))}.json"
 
 
 def mark_shown(store: ObjectStore, prefix: str, log: Log, seals: Mapping[str, str] = _NONE) -> None:

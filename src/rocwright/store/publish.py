@@ -28,6 +28,7 @@ from rocwright.store.channel_log import (
     Event,
     Log,
     append,
+    event_key,
     fold,
     known_log,
     mark_shown,
@@ -114,7 +115,7 @@ def publish(
     for one in known_log(store, prefix).state.sets:
         with suppress(IntegrityError):
             sets[one]
-    appended = False
+    appended = ""
     for _ in range(_TRIES):
         try:
             with leased(store, prefix, by=by) as lease:
@@ -130,10 +131,10 @@ def publish(
                 view = _View(after, sealed_view(held, prefix, sets.view(after), seals))
                 if event is not None:
                     lease.check()
-                    # From here on it may be in the log, even if the next line fails.
-                    appended = True
+                    # From here on it may be in the log, even if the next line but one fails.
+                    appended = event_key(prefix, event, after=log.state.number)
                     append(store, prefix, event, after=log.state.number)
-                return _bring_into_line(held, prefix, sets, log, view)
+                return _bring_into_line(held, prefix, sets, log, view, appended)
         except LeaseLost:
             continue
     raise ChannelBusy(
@@ -149,11 +150,14 @@ class _View(NamedTuple):
     sealed: SealedView
 
 
-def _bring_into_line(held: HeldStore, prefix: str, sets: _Sets, before: Log, view: _View) -> ChannelState:
-    """Write and read back the pages until the log has not changed meanwhile."""
+def _bring_into_line(
+    held: HeldStore, prefix: str, sets: _Sets, before: Log, view: _View, appended: str = ""
+) -> ChannelState:
+    """Write and read back the pages until the log has not changed meanwhile; `appended` must be in it."""
     wrong: list[str] = []
     for attempt in range(_TRIES):
         log = read_log(held, prefix)
+        _require_listed(before, appended, log)
         gone = [one for one in before.state.sets if one not in log.state.sets]
         if attempt or not view.state.serves(log.state):
             # Somebody else is at work: what was right may have changed.
@@ -175,6 +179,17 @@ def _bring_into_line(held: HeldStore, prefix: str, sets: _Sets, before: Log, vie
         where=prefix,
         next_step="find out who else writes there, then run `rocwright set repair`",
     )
+
+
+def _require_listed(before: Log, appended: str, log: Log) -> None:
+    """Raise `ChannelBusy` where the listing has lost an event: pages made from it would lack a set."""
+    unlisted = {*(one.key for one in before.events), appended} - {"", *(one.key for one in log.events)}
+    if unlisted:
+        raise ChannelBusy(
+            f"{min(unlisted)} was written but is not in the listing of the store",
+            where=min(unlisted),
+            next_step="run again when the store lists what was written to it; its pages follow then",
+        )
 
 
 def _is_there(store: ObjectStore, key: str, pages: Mapping[str, bytes]) -> bool:

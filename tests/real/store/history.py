@@ -10,98 +10,49 @@ log asks for; and at random moments a copy of everything is rolled back to an ea
 
 from __future__ import annotations
 
-import argparse
-import json
 import random
 import sys
-import tempfile
-import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
+from real.store.history_builds import FAMILIES, Build, build, error_found, history_channels
 from real.store.history_checks import MAX_AGE, PROJECTS, WISHES, Checker, Truth, Violation
-from real.store.history_store import START, Fate, Killed, Memory, World, copied
-from rocwright.data import load_table
-from rocwright.errors import ChannelBusy, GateClosed, InvalidInput
+from real.store.history_evidence import lacking
+from real.store.history_rest import at_rest, pins_are_kept, power_was_cut
+from real.store.history_store import Fate, Killed, Lag, Memory, World, copied
+from rocwright.errors import ChannelBusy, ContractBroken, GateClosed, InvalidInput
 from rocwright.model.channels import Channels
-from rocwright.model.sets import BUILD, FINDINGS, SetManifest, Statement, about_set, new_set, set_id
+from rocwright.model.findings import Waiver
+from rocwright.model.sets import canonical_json, waiver_statement
 from rocwright.store.channel_log import read_state
-from rocwright.store.gate import policy_for
 from rocwright.store.index.listed import listed_files
 from rocwright.store.index.pages import view_pages
 from rocwright.store.layout import channel_prefix
 from rocwright.store.objects.protocol import ObjectStore
-from rocwright.store.pool import describe_files
 from rocwright.store.publish import repair, rollback, view_sets
 from rocwright.store.retention import Pin, collect, pin, read_pins, unpin
 from rocwright.store.sets.promote import promote_set
 from rocwright.store.sets.records import save_statement
-from rocwright.store.sets.report import consider
 from rocwright.store.sets.stage import rfc3339, stage_set
 from rocwright.store.statements import SuiteResult, result_statement
-from wheels import ANY, write_wheel
 
-FAMILIES = {
-    "gfx94X-dcgpu": ("gfx942",),
-    "gfx110X-all": ("gfx1100", "gfx1101"),
-    "multi-arch": ("gfx1100", "gfx942"),
-}
+# A rule that a later check knows and the first did not.
+SECOND_RULE = "history-later-rule"
 
 
-def history_channels() -> Channels:
-    """The table of channels, with numbers so small that retention has work to do within sixty days."""
-    table = load_table("channels", Channels)
-    few = tuple(
-        msgspec.structs.replace(one, listed={"staging": 5, "release": 4}[one.name]) for one in table.channel
-    )
-    retention = msgspec.structs.replace(table.retention, grace_days=4)
-    return msgspec.structs.replace(table, channel=few, retention=retention, max_age=int(MAX_AGE))
+class Closed(NamedTuple):
+    """Why a gate is closed (empty: it is not), and how often the logs that say so changed."""
 
-
-def write_wheels(folder: Path, family: str, number: int) -> list[Path]:
-    """Five small wheels that pin each other exactly; labelled by their place, not real packages."""
-    exact = f"1.{number}"
-    needs = {
-        "rocm-sdk-core": [],
-        "rocm-sdk-libraries": [f"rocm-sdk-core=={exact}"],
-        "rocm": [f"rocm-sdk-core=={exact}", f'rocm-sdk-libraries=={exact}; extra == "libraries"'],
-        "torch": [f"rocm[libraries]=={exact}"],
-        "torchvision": [f"torch=={exact}"],
-    }
-    extras = {"rocm": ["libraries"]}
-    return [
-        write_wheel(
-            folder / family / str(number),
-            name,
-            exact,
-            {f"{name.replace('-', '_')}/__init__.py": f"# {family} {number}\n"},
-            requires=needs[name],
-            extras=extras.get(name, ()),
-            tag=ANY,
-        )
-        for name in PROJECTS
-    ]
-
-
-@dataclass
-class Build:
-    """A set that was built, and what its tests will say."""
-
-    manifest: SetManifest
-    paths: list[Path]
-    results: list[Statement]
-    passes: bool
-
-    @property
-    def id(self) -> str:
-        return set_id(self.manifest)
+    why: str
+    logs: tuple[int, ...]
 
 
 @dataclass
@@ -113,6 +64,7 @@ class History:
     channels: Channels
     random: random.Random
     kills: bool = True
+    lagging: bool = True
     # How often somebody else is at work in the same family at the same time.
     crowd: float = 0.6
     # At how many writes in a thousand a copy of everything is rolled back.
@@ -126,6 +78,7 @@ class History:
     def __post_init__(self) -> None:
         self.checker = Checker(self.world, self.truth)
         self.world.wrote = self._wrote
+        self.world.cut = partial(power_was_cut, self.checker)
 
     def _wrote(self, publisher: Any, key: str) -> None:
         self.checker.wrote(publisher, key)
@@ -142,42 +95,14 @@ class History:
         return self.world.at() + timedelta(seconds=skew)
 
     def build(self, family: str) -> Build:
-        """A set of today; what its tests will say is known to the simulation only."""
+        """A set of today; what its checks and tests will say is known to the simulation only."""
         self.number += 1
-        paths = write_wheels(self.folder, family, self.number)
-        manifest = new_set(
-            family=family,
-            targets=FAMILIES[family],
-            platform="linux",
-            files=describe_files(paths),
-            sources={"torch": f"{self.number:040x}"},
-        )
-        required = policy_for(manifest, self.channels, self.channels.named("release"), START.date()).required
-        results, passes = [], True
-        for one in required:
-            fate = self.random.random()
-            say = partial(SuiteResult, one.suite, one.family, target=one.target, runner=True)
-            if fate < 0.82:
-                results += [say(result="passed")]
-            elif fate < 0.92:
-                self.counts["flaky suites"] += 1
-                results += [say(result="failed"), say(result="passed", attempt=2)]
-            elif fate < 0.97:
-                results += [say(result="failed"), say(result="failed", attempt=2)]
-                passes = False
-            else:
-                results += [msgspec.structs.replace(say(result="skipped"), runner=False)]
-                passes = False
-        said = [result_statement(manifest, result) for result in results]
-        built = Build(manifest, paths, said, passes)
-        for entry in manifest.files:
+        today = self.world.at().date()
+        built = build(self.folder, family, self.number, today, self.random, self.counts)
+        for entry in built.manifest.files:
             self.truth.set_of[entry.sha256] = built.id
-        self.truth.allowed.setdefault(self.prefix("staging", family), set()).add(built.id)
-        if passes:
-            self.truth.allowed.setdefault(self.prefix("release", family), set()).add(built.id)
         self.builds.setdefault(family, []).append(built)
         self.counts["sets built"] += 1
-        self.counts["sets that pass their tests"] += passes
         return built
 
     def acknowledge(self, channel: str, built: Build) -> None:
@@ -187,30 +112,48 @@ class History:
 
     def nightly(self, built: Build, skew: float, store: ObjectStore) -> str:
         """Stage, test, decide, promote: what `set create --stage` and `set promote` do."""
-        manifest, names = built.manifest, [entry.name for entry in built.manifest.files]
-        checked = [
-            about_set(manifest, FINDINGS, {"passed": True, "files": names}),
-            about_set(manifest, BUILD, {"result": "success"}),
-        ]
-        now = self.clock(skew)
-        stage_set(store, self.channels.named("staging"), manifest, built.paths, checked, now)
+        now, manifest = self.clock(skew), built.manifest
+        day = now.date().isoformat()
+        before = self.lacks_to_stage(built, day)
+        try:
+            stage_set(store, self.channels.named("staging"), manifest, built.paths, built.checked, now)
+        except ContractBroken as error:
+            if not before and not self.lacks_to_stage(built, day):
+                raise Violation(f"set {built.id[:12]} lacks nothing, and is refused: {error.what}") from None
+            return "refused"
         self.acknowledge("staging", built)
         for statement in built.results:
             save_statement(store, built.id, statement)
         return self.promote(built, skew, store)
 
+    def lacks_to_stage(self, built: Build, day: str) -> str:
+        """What the statements that a build brings, with those that are there already, lack."""
+        manifest = msgspec.to_builtins(built.manifest)
+        there = map(self.world.once, self.world.inside(f"sets/{built.id}/_statements"))
+        return lacking(built.id, manifest, [*map(canonical_json, built.checked), *there], day, "checked")
+
     def promote(self, built: Build, skew: float, store: ObjectStore) -> str:
-        """Ask the gate with what the store knows, and promote if it opens."""
-        release, now = self.channels.named("release"), self.clock(skew)
-        found = consider(store, self.channels, release, built.id, now.date())
+        """Promote if the gate opens; it has to when before and after nothing was lacking."""
+        prefix, now = self.prefix("release", built.manifest.family), self.clock(skew)
+        before = self.closed(prefix, built.id, now.date().isoformat())
         try:
-            promote_set(store, self.channels, release, built.id, now, by="history")
-        except GateClosed:
-            if built.passes and found.decision.rule not in ("unstaged", "withdrawn"):
-                raise Violation(f"a set that passes is blocked: {found.decision.reason}") from None
+            promote_set(store, self.channels, self.channels.named("release"), built.id, now, by="history")
+        except GateClosed as error:
+            after = self.closed(prefix, built.id, now.date().isoformat())
+            # What a listing does not show is not there for the gate: it may refuse, never let pass.
+            if before == after and before.why == "" and not self.world.lag.seconds:
+                raise Violation(f"set {built.id[:12]} lacks nothing, and is blocked: {error.what}") from None
             return "blocked"
         self.acknowledge("release", built)
         return "promoted"
+
+    def closed(self, prefix: str, one: str, day: str) -> Closed:
+        """Why the gate of a channel is closed for a set, by the checker's own rules, and as of which logs."""
+        logs = [f"{prefix}_log", f"{prefix.replace('v2/', 'v2-staging/', 1)}_log"]
+        why = self.checker.lacks(prefix, one, day)
+        if self.checker.standing(prefix).get(one):
+            why = f"{why}; it was withdrawn"
+        return Closed(why, tuple(self.world.changes[log] for log in logs))
 
     def withdraw(self, prefix: str, to: str | None, skew: float, store: ObjectStore) -> str:
         """Roll a channel back."""
@@ -221,6 +164,8 @@ class History:
             )
         except InvalidInput:
             return "nothing to roll back to"
+        yanked = {one for one, is_yanked in self.checker.standing(prefix).items() if is_yanked}
+        self.truth.withdrawn.setdefault(prefix, set()).update(yanked)
         return "rolled back"
 
     def collect(self, skew: float, store: ObjectStore) -> str:
@@ -232,16 +177,38 @@ class History:
     def pin(self, name: str, one: str, store: ObjectStore) -> str:
         """Pin a set, or remove the pin."""
         if name in read_pins(store):
-            unpin(store, name)
+            self.truth.unpinning.add(name)
+            with suppress(InvalidInput):
+                # Another one was quicker.
+                unpin(store, name)
             return "unpinned"
         try:
             pin(store, name, Pin(one, at="2026-01-01T00:00:00Z"))
         except InvalidInput:
             # Another one was quicker, with another set: a pin is never moved silently.
-            if name not in read_pins(store):
-                raise
             return "name taken"
+        self.truth.pins[name] = one
         return "pinned"
+
+    def second_check(self, built: Build, waive: bool, store: ObjectStore) -> str:
+        """Somebody checks a recorded set again and finds an error; somebody else may answer for it."""
+        if not store.exists(f"sets/{built.id}/manifest.json"):
+            return "not recorded"
+        name = built.manifest.files[0].name
+        save_statement(store, built.id, error_found(built.manifest, SECOND_RULE, name))
+        if waive:
+            last = self.world.at().date() + timedelta(days=2)
+            waiver = Waiver(SECOND_RULE, "known, and accepted", last, name)
+            save_statement(store, built.id, waiver_statement(built.manifest, waiver))
+        return "found an error, waived" if waive else "found an error"
+
+    def late_result(self, built: Build, result: str, store: ObjectStore) -> str:
+        """A suite is run once more, after all."""
+        if not store.exists(f"sets/{built.id}/manifest.json"):
+            return "not recorded"
+        said = SuiteResult("smoke-host", built.manifest.family, result, runner=True, attempt=3)
+        save_statement(store, built.id, result_statement(built.manifest, said))
+        return result
 
     # --- days
 
@@ -268,20 +235,29 @@ class History:
         self.to_the_end(jobs)
         for channel in ("staging", "release"):
             self.at_rest(self.prefix(channel, family))
+        pins_are_kept(self.checker)
 
     def other(self, family: str) -> tuple[str, Callable[[ObjectStore], Any]]:
         """Somebody else who is at work at the same time."""
         skew, prefix = self.random.uniform(-43200, 43200), self.prefix("release", family)
         standing = list(self.checker.standing(prefix))
         chance = self.random.random()
-        if chance < 0.35:
+        past = self.builds.get(family)
+        if chance < 0.30:
             return "another build", partial(self.nightly, self.build(family), skew)
-        if chance < 0.45 and standing:
+        if chance < 0.40 and standing:
             return "rollback", partial(self.withdraw, prefix, None, skew)
-        if chance < 0.55 and standing:
+        if chance < 0.50 and standing:
             return "rollback to", partial(self.withdraw, prefix, self.random.choice(standing), skew)
-        if chance < 0.65 and self.builds.get(family):
-            return "promotion again", partial(self.promote_old, self.random.choice(self.builds[family]), skew)
+        if chance < 0.60 and past:
+            return "promotion again", partial(self.promote_old, self.random.choice(past[-8:]), skew)
+        if chance < 0.63 and past:
+            return "second check", partial(
+                self.second_check, self.random.choice(past[-6:]), self.random.random() < 0.5
+            )
+        if chance < 0.66 and past:
+            result = self.random.choice(["passed", "failed"])
+            return "late result", partial(self.late_result, self.random.choice(past[-6:]), result)
         if chance < 0.72 and standing:
             return "pin", partial(
                 self.pin, f"{family}-{self.random.randrange(2)}", self.random.choice(standing)
@@ -308,12 +284,25 @@ class History:
             fate.frozen_s = self.random.uniform(60, 2000)
         return fate
 
+    def weather(self, *, calm: bool) -> None:
+        """What befalls all of them at once: the power fails, or listings lag behind for a while."""
+        world = self.world
+        world.power_until, world.lag = None, Lag(0.0, 0.0, 0.0)
+        if calm or not self.kills:
+            return
+        if hasattr(world.backing, "lose") and self.random.random() < 0.3:
+            world.power_until = world.counts.operations + int(self.random.expovariate(1 / 300)) + 1
+        if self.lagging and self.random.random() < 0.1:
+            begin = world.now + self.random.uniform(0, 20)
+            world.lag = Lag(begin, begin + self.random.uniform(5, 120), self.random.uniform(1, 60))
+
     def to_the_end(self, jobs: list[tuple[str, Callable[[ObjectStore], Any]]]) -> None:
         """Run jobs side by side; what was killed is started again, until everything is done."""
         for attempt in range(20):
             if not jobs:
                 return
             fates = [self.fate() if attempt < 4 else Fate() for _ in jobs]
+            self.weather(calm=attempt >= 4)
             runs = [(name, fate, job) for (name, job), fate in zip(jobs, fates, strict=True)]
             left = []
             for job, publisher in zip(jobs, self.world.run(runs), strict=True):
@@ -336,20 +325,20 @@ class History:
 
     def at_rest(self, prefix: str) -> None:
         """Nobody is at work: the pages are those that the log asks for, all of them."""
+        self.checker.late.discard(prefix)
+        at_rest(self.checker, prefix)
+        if not self.checker.standing(prefix):
+            return
+        self.checker.channel(prefix)
+        # A second witness, which shares all with what it looks at but the history: byte by byte.
         store = self.world.backing
         state = read_state(store, prefix)
-        if not state.sets:
-            return
         if {one: one in state.yanked for one in state.sets} != self.checker.standing(prefix):
             raise Violation(f"the log of {prefix} is read in two ways")
         wanted = dict(view_pages(listed_files(view_sets(store, state), where=prefix), prefix))
-        keys = [key for key in self.world.modified if key.startswith(prefix) and "/_log/" not in key]
-        served = {key: store.read(key) for key in keys}
-        if served != wanted:
-            wrong = sorted(key for key in {*served, *wanted} if served.get(key) != wanted.get(key))
+        wrong = sorted(key for key, page in wanted.items() if store.read(key) != page)
+        if wrong:
             raise Violation(f"pages of {prefix} are not those of its log: {', '.join(wrong)}")
-        self.checker.late.discard(prefix)
-        self.checker.channel(prefix)
         self.counts["pages compared with the log"] += len(wanted)
 
     def roll_a_copy_back(self) -> None:
@@ -361,9 +350,12 @@ class History:
             return
         to = self.random.choice(standing)
         world = copied(self.world, self.random.randrange(1 << 30))
-        checker = Checker(world, self.truth, samples=1)
+        truth = replace(self.truth, withdrawn={key: set(of) for key, of in self.truth.withdrawn.items()})
+        checker = Checker(world, truth, samples=1)
         checker.late.add(prefix)
         checker.versions = {key: list(versions) for key, versions in self.checker.versions.items()}
+        for channel in ("staging", "release"):
+            checker.folded(self.prefix(channel, family))
         world.wrote = checker.wrote
         job = partial(
             rollback, prefix=prefix, to=to, reason="probe", at="2026-01-01T00:00:00Z", max_age=MAX_AGE
@@ -390,9 +382,11 @@ class History:
             "lost answers among them": done.lost_answers,
             "frozen": done.freezes,
             "waits for another publisher": done.waits,
+            "power cuts": done.power_cuts,
+            "objects lost in them": done.lost,
+            "listings that lagged": done.lagging,
             "events": dict(sorted(self.counts.items())),
             "checks": dict(sorted(self.checker.checks.items())),
-            "violations": 0,
         }
 
 
@@ -401,24 +395,7 @@ def begin(backing: ObjectStore, folder: Path, seed: int, **options: Any) -> Hist
     return History(World(backing, seed), folder, history_channels(), random.Random(seed), **options)
 
 
-def main() -> int:
-    """Print the report as JSON; exit code 1 for a violation."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--days", type=int, default=60)
-    parser.add_argument("--seed", type=int, default=1)
-    given = parser.parse_args()
-    began = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="rocwright-history-") as folder:
-        history = begin(Memory(), Path(folder), given.seed)
-        try:
-            history.live(given.days)
-        except Violation as violation:
-            print(f"day {history.day}, seed {given.seed}: {violation}", file=sys.stderr)
-            return 1
-    report = {"seed": given.seed, **history.report(), "seconds": round(time.monotonic() - began, 1)}
-    print(json.dumps(report, indent=2))
-    return 0
-
-
 if __name__ == "__main__":
+    from real.store.history_report import main
+
     sys.exit(main())

@@ -11,13 +11,15 @@ from __future__ import annotations
 import hashlib
 import random
 import threading
+from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
-from rocwright.errors import IntegrityError, NoObject
+from rocwright.errors import IntegrityError, NoObject, RocwrightError
 from rocwright.store.layout import check_key
 from rocwright.store.lease import LEASES, PACE, Pace
 from rocwright.store.objects.protocol import ObjectStore, Stored
@@ -116,6 +118,18 @@ class Counts:
     lost_answers: int = 0
     freezes: int = 0
     waits: int = 0
+    power_cuts: int = 0
+    lost: int = 0
+    lagging: int = 0
+
+
+@dataclass(frozen=True)
+class Lag:
+    """From when to when listings show the store as it was so many seconds ago."""
+
+    begin: float
+    end: float
+    seconds: float
 
 
 class World:
@@ -125,16 +139,44 @@ class World:
         self.backing = backing
         self.random = random.Random(seed)
         self.now = now
-        # Every key there is, and when it came; what never changes once it was read.
+        # Every key there is, and when it came; the same by folder; what never changes once it was read.
         self.modified: dict[str, float] = {}
+        self.folders: dict[str, set[str]] = {}
+        # When what is gone came.
+        self.born: dict[str, float] = {}
+        # How often the keys of a folder changed: who remembers what follows from them compares this.
+        self.changes: Counter[str] = Counter()
         self.remembered: dict[str, bytes] = {}
         self.counts = Counts()
         self.publishers: list[Publisher] = []
         self.finished = threading.Semaphore(0)
         self.wrote: Callable[[Publisher, str], None] = lambda publisher, key: None
         self.violation: BaseException | None = None
+        # After so many operations the power fails, for all of them at once; `cut` is told what was lost.
+        self.power_until: int | None = None
+        self.cut: Callable[[list[str]], None] = lambda lost: None
+        self.lag = Lag(0.0, 0.0, 0.0)
         # Rates at which turns change hands.
         self.switch = 0.3
+
+    def came(self, key: str) -> None:
+        """A key was written."""
+        self.modified[key] = self.now
+        folder = key.rpartition("/")[0]
+        self.folders.setdefault(folder, set()).add(key)
+        self.changes[folder] += 1
+
+    def went(self, key: str) -> None:
+        """A key was deleted, or lost."""
+        self.born[key] = self.modified.pop(key, self.now)
+        self.remembered.pop(key, None)
+        folder = key.rpartition("/")[0]
+        self.folders.get(folder, set()).discard(key)
+        self.changes[folder] += 1
+
+    def inside(self, folder: str) -> list[str]:
+        """The keys of a folder (without `/`), sorted; not those of folders in it."""
+        return sorted(self.folders.get(folder, ()))
 
     def once(self, key: str) -> bytes:
         """The content of a key that is written once."""
@@ -174,6 +216,7 @@ class World:
         )
         try:
             publisher.result = job(SimulatedStore(self, publisher))
+            self._settle(publisher, "")
         except BaseException as problem:
             publisher.problem = problem
         publisher.done = True
@@ -224,7 +267,10 @@ class World:
         dies = publisher.operations == fate.dies_at
         if dies and not fate.answer_lost:
             self._kill(publisher)
+        if self.power_until is not None and self.counts.operations >= self.power_until:
+            self._lose_power(act if self.random.random() < 0.5 else lambda: None)
         result = act()
+        self._settle(publisher, key)
         if write:
             self.counts.writes += 1
             try:
@@ -236,6 +282,39 @@ class World:
             self.counts.lost_answers += 1
             self._kill(publisher)
         return result
+
+    def _settle(self, publisher: Publisher, key: str) -> None:
+        if hasattr(self.backing, "settle"):
+            self.backing.settle(id(publisher), key)
+
+    def _lose_power(self, act: Callable[[], Any]) -> None:
+        """Everybody is dead; of what was under way and not synced some is there, some is not."""
+        self.power_until = None
+        self.counts.power_cuts += 1
+        for one in self.publishers:
+            one.dead = True
+        with suppress(RocwrightError):
+            act()
+        lost = self.backing.lose(self.random)
+        self.counts.lost += len(lost)
+        for key in lost:
+            self.remembered.pop(key, None)
+            if self.backing.exists(key) and key not in self.modified:
+                self.came(key)
+            elif not self.backing.exists(key):
+                self.went(key)
+        try:
+            self.cut(lost)
+        except BaseException as violation:
+            self.violation = violation
+        raise Killed
+
+    def shows(self, key: str) -> bool:
+        """Whether a listing has the key by now."""
+        lag = self.lag
+        hidden = lag.begin <= self.now < lag.end and self.modified[key] > self.now - lag.seconds
+        self.counts.lagging += hidden
+        return not hidden
 
     def _kill(self, publisher: Publisher) -> None:
         self.counts.kills += 1
@@ -258,7 +337,7 @@ class SimulatedStore:
             known = self.world.backing.exists(key)
             act()
             if overwrite or not known:
-                self.world.modified[key] = self.world.now
+                self.world.came(key)
 
         self._operate(key, write, write=True)
 
@@ -277,7 +356,7 @@ class SimulatedStore:
     def delete(self, key: str) -> None:
         def remove() -> None:
             self.world.backing.delete(key)
-            self.world.modified.pop(key, None)
+            self.world.went(key)
 
         self._operate(key, remove, write=True)
 
@@ -299,7 +378,8 @@ class SimulatedStore:
         return self._operate(key, lambda: self.world.backing.exists(key))
 
     def list(self, prefix: str) -> tuple[Stored, ...]:
-        return tuple(map(self._timed, self._operate(prefix, lambda: self.world.backing.list(prefix))))
+        found = self._operate(prefix, lambda: self.world.backing.list(prefix))
+        return tuple(self._timed(one) for one in found if self.world.shows(one.key))
 
     def folders(self, prefix: str) -> tuple[str, ...]:
         return self._operate(prefix, lambda: self.world.backing.folders(prefix))
@@ -314,8 +394,11 @@ class SimulatedStore:
 def copied(world: World, seed: int) -> World:
     """The world as it would be if everybody were killed now and somebody came an hour later; memory only."""
     assert isinstance(world.backing, Memory)
-    other = World(Memory(world.backing.objects), seed, now=world.now + 3600)
+    other = World(type(world.backing)(world.backing.objects), seed, now=world.now + 3600)
     other.modified = dict(world.modified)
+    other.folders = {folder: set(keys) for folder, keys in world.folders.items()}
+    other.changes = Counter(world.changes)
+    other.remembered = dict(world.remembered)
     return other
 
 

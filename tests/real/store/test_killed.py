@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from real.store.history import history_channels, write_wheels
+from real.store.history_builds import history_channels, write_wheels
 from real.store.history_checks import PROJECTS, WISHES, links, pick
 from real.store.history_store import START, World
 from rocwright.model.sets import BUILD, FINDINGS, about_set, new_set, set_id

@@ -25,7 +25,7 @@ from urllib.parse import unquote
 
 import pytest
 
-from real.store.history import write_wheels
+from real.store.history_builds import write_wheels
 from real.store.history_checks import MAX_AGE, PROJECTS, WISHES, pick
 from real.store.history_store import START, Fate, Memory, World
 from rocwright.model.sets import SetManifest, new_set, set_id

@@ -7,6 +7,7 @@ receipt states, or, adopted from an index, where `locations.json` says, on which
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit

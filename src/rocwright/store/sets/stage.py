@@ -18,7 +18,7 @@ from rocwright.store.objects.local import LocalStore
 from rocwright.store.objects.protocol import ObjectStore
 from rocwright.store.pool import put_pooled
 from rocwright.store.publish import list_set, require_listable
-from rocwright.store.sets.records import read_listed, save_receipt, save_set, save_statement
+from rocwright.store.sets.records import read_listed, read_statements, save_receipt, save_set, save_statement
 from rocwright.store.sets.sign import require_signed
 from rocwright.store.statements import verdict_on
 from rocwright.system.files import sha256_file
@@ -48,27 +48,38 @@ def stage_set(
     """Put a checked set into the store, record it under `sets/<id>/`, and list it in `channel`.
 
     `files` are the set's files, all of them and no other; `statements` are kept with the set, waivers
-    included, which count if they are in force on the day of `now`. Raises `ContractBroken` without a passing
-    findings statement about this set, `InvalidInput` for a missing or foreign file, `IntegrityError` when
-    a file is not that of the manifest, `GateClosed` when the channel trusts keys and none of them signed
-    the set; nothing is published in these cases.
+    included, which count if they are in force on the day of `now`; so do those that the store has already.
+    Raises `ContractBroken` without a passing findings statement about this set, `InvalidInput` for a missing
+    or foreign file, `IntegrityError` when a file is not that of the manifest, `GateClosed` when the channel
+    trusts keys and none of them signed the set; nothing is published in these cases.
     """
     said = tuple(statements)
     digest = set_id(manifest)
-    found = verdict_on(manifest, said, now.date(), overrides=channel.overrides)
-    if found.problem is not None:
-        raise ContractBroken(
-            f"set {digest[:12]} has no passing check, so it is not published: {found.problem}",
-            next_step="run the checks over exactly these files and resolve their findings, or waive them",
-        )
+    _require_checked(channel, manifest, said, now)
     by_name = _match(manifest, files)
     require_signed(store, channel, manifest)
     prefix = channel_prefix(channel.prefix, manifest.family)
     require_listable(store, prefix, manifest)
     record_set(store, manifest, by_name, said, now)
-    list_set(store, prefix, manifest, at=rfc3339(now))
+
+    def consent() -> None:
+        # Somebody may have checked the same files before, or meanwhile, and have found more.
+        _require_checked(channel, manifest, (*said, *read_statements(store, digest)), now)
+
+    list_set(store, prefix, manifest, at=rfc3339(now), consent=consent)
     write_landing(store, channel)
     return Staged(set_id=digest, prefix=prefix, index_url=store.url(prefix), files=manifest.files)
+
+
+def _require_checked(
+    channel: Channel, manifest: SetManifest, statements: Iterable[Statement], now: datetime
+) -> None:
+    found = verdict_on(manifest, statements, now.date(), overrides=channel.overrides)
+    if found.problem is not None:
+        raise ContractBroken(
+            f"set {set_id(manifest)[:12]} has no passing check, so it is not published: {found.problem}",
+            next_step="run the checks over exactly these files and resolve their findings, or waive them",
+        )
 
 
 def record_set(

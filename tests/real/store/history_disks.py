@@ -1,0 +1,83 @@
+"""The kinds of stores of a simulated history: what a folder and a bucket can be, and what they do not do.
+
+A power cut is known to the stand-in: what was not synced by then is there or not, by chance. What counts as
+synced is what `LocalStore` promises: an operation that returned; but files and what belongs to sets may be
+synced together, at the latest before the same publisher writes anywhere else or is done, and leases, which
+nobody misses, not at all.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+from real.store.history_store import Memory
+from rocwright.store.layout import check_key
+from rocwright.store.lease import LEASES
+
+
+class Unconditional(Memory):
+    """A server that accepts "only if it is not there" and ignores it: the last of two writers wins."""
+
+    def put_bytes(self, key: str, data: bytes, *, overwrite: bool = False) -> None:
+        self.objects[check_key(key)] = data
+
+
+class Disk(Memory):
+    """A folder whose disk may lose power; `sync` and `whole` are promises that a test can take out."""
+
+    sync = True
+    whole = True
+
+    def __init__(self, objects: dict[str, bytes] | None = None) -> None:
+        super().__init__(objects)
+        # What stood under a key before it was written and not synced since.
+        self.unsynced: dict[str, bytes | None] = {}
+        self.together: dict[int, set[str]] = {}
+
+    def put_bytes(self, key: str, data: bytes, *, overwrite: bool = False) -> None:
+        before = self.objects.get(key)
+        super().put_bytes(key, data, overwrite=overwrite)
+        if before != data:
+            self.unsynced.setdefault(key, before)
+
+    def delete(self, key: str) -> None:
+        if key in self.objects:
+            self.unsynced.setdefault(key, self.objects[key])
+        super().delete(key)
+
+    def settle(self, owner: int, key: str) -> None:
+        """A publisher wrote or looked for a key; an empty one says that it is done."""
+        mine = self.together.setdefault(owner, set())
+        if key.startswith(("files/", "sets/")):
+            mine.add(key)
+        elif self.sync:
+            for one in (*mine, *(() if key.startswith(LEASES) else (key,))):
+                self.unsynced.pop(one, None)
+            mine.clear()
+
+    def lose(self, chance: random.Random) -> list[str]:
+        """The power goes: the keys under which there is something else, or nothing, now."""
+        lost = []
+        for key, before in self.unsynced.items():
+            if chance.random() < 0.5:
+                continue
+            lost.append(key)
+            if before is None:
+                self.objects.pop(key, None)
+            else:
+                self.objects[key] = before
+        if not self.whole:
+            for key in sorted((self.unsynced.keys() & self.objects.keys()) - set(lost)):
+                self.objects[key] = self.objects[key][: len(self.objects[key]) // 2]
+                lost.append(key)
+        self.unsynced.clear()
+        self.together.clear()
+        return lost
+
+
+KINDS: dict[str, Callable[[], Memory]] = {
+    "conditional": Memory,
+    "unconditional": Unconditional,
+    "disk": Disk,
+}
