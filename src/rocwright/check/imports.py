@@ -35,6 +35,7 @@ _MODULE = re.compile(r"(?P<name>[A-Za-z_]\w*)(/__init__)?(\.py|\.abi3t?\.so|\.cp
 _SYMBOL = re.compile(r"(?P<path>/\S+): undefined symbol: (?P<about>[^\s,]+)")
 _ENTRY = re.compile(r"dynamic module does not define module export function \((?P<about>\w+)\)")
 _NO_LIBRARY = re.compile(r"(?P<about>\S+): cannot open shared object file")
+_NO_FILE = re.compile(r"No such file or directory: '(?P<about>/[^']+)'")
 _BROKEN = re.compile(r"(?P<path>/\S+): (?P<about>invalid ELF header|wrong ELF class|file too short|ELF .*)")
 _OLDER = re.compile(r"version `(?P<about>[^']+)' not found")
 _OWN_NAME = re.compile(
@@ -244,7 +245,7 @@ def judged(
             return ImportTry(offer.module, held.owners[place], fault, place, about)
     first = raised[0]
     place = _own(first.frames[::-1], held, sites)
-    named = _by_its_code(first, held) if alone and place else None
+    named = _by_its_code(first, held, sites) if alone and place else None
     if named is not None:
         return ImportTry(offer.module, held.owners[place], _plain(named[1], sites), place, named[0])
     said = ": ".join(filter(None, (*first.kinds[:1], first.message)))
@@ -280,8 +281,11 @@ def _by_the_loader(
     return None
 
 
-def _by_its_code(one: Raised, held: Holdings) -> tuple[str, str] | None:
+def _by_its_code(one: Raised, held: Holdings, sites: Sequence[Path]) -> tuple[str, str] | None:
     """What it is about, and the fault of code that names what is not there."""
+    if "FileNotFoundError" in one.kinds and (read := _NO_FILE.search(one.message)):
+        place = _plain(read["about"], sites)
+        return (place, f"it reads {place}, which is not there") if place.split("/")[0] in held.tops else None
     if "ModuleNotFoundError" in one.kinds:
         own = one.name.partition(".")[0] in held.packages and not one.shared
         return (one.name, f"it imports {one.name}, which is not there") if own else None

@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 class Limit(NamedTuple):
     """Operators that make faults of a kind, and how such a fault shows in a client.
 
-    What stops the import of a package itself is no limit: an installation is proved by that.
+    What stops the import of a package itself is no limit, since an installation is proved by that, unless
+    it could be that a machine lacks something.
     """
 
     operators: frozenset[str]
@@ -35,6 +36,10 @@ LIMITS = {
             "other_bytes_fetched", "template_not_filled",
         }),
         re.compile(r"\w+: (the interpreter ends: exit status \d|imports \w+\.|rocm-sdk )"),
+    ),
+    "what an import asks of the machine": Limit(
+        frozenset({"import_of_build_machine", "left_from_debugging"}),
+        re.compile(r"\w+: imports [\w.]+: (AssertionError|FileNotFoundError|ModuleNotFoundError)"),
     ),
 }  # fmt: skip
 

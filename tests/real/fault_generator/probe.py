@@ -1,6 +1,7 @@
 """Use what is installed beside this interpreter, and write what came of it as JSON; standard library alone.
 
-Import each module of each installed package, load each library, and say what was there at the start.
+Import each module of each installed package and those that are named, load each library, and say what was
+there at the start.
 """
 
 import sys
@@ -43,10 +44,11 @@ def attempt(act):
         return f"{type(error).__name__}: {error}"[:300]
 
 
-def main(result):
+def main(result, named):
     names = sorted(set(places()))
     found = filter(None, map(MODULE.fullmatch, names))
-    modules = [match[1].replace("/", ".").removesuffix(".__init__") for match in found]
+    # A folder whose `__init__` is gone can still be imported.
+    modules = sorted({*named, *(match[1].replace("/", ".").removesuffix(".__init__") for match in found)})
     seen = {
         "started": STARTED,
         "path": PATH,
@@ -66,5 +68,5 @@ def main(result):
     Path(result).write_text(json.dumps(seen), encoding="utf-8")
 
 
-main(sys.argv[1])
+main(sys.argv[1], sys.argv[2:])
 os._exit(0)

@@ -186,7 +186,8 @@ class World:
     def _use(self, root: Path, home: Path) -> dict[str, Any]:
         result = self.work / "probe.json"
         result.unlink(missing_ok=True)
-        done = self._run(root / "bin/python", PROBE, result, home=home, LD_BIND_NOW="1")
+        known = self.baseline["uv"]["use"]["imports"] if self.baseline else ()
+        done = self._run(root / "bin/python", PROBE, result, *known, home=home, LD_BIND_NOW="1")
         if not result.exists():
             return {"end": f"exit status {done.returncode}: {done.stderr[-600:]}"}
         seen: dict[str, Any] = json.loads(result.read_text())

@@ -103,6 +103,11 @@ def test_an_import_without_an_exception_says_nothing() -> None:
              "it stops with SystemError: init function of _ext returned uninitialized object"),
         ),
         (
+            raised("FileNotFoundError", f"[Errno 2] No such file or directory: '{at('thing/a.json')}'",
+                   "user/__init__.py"),
+            (USER, "user/__init__.py", "thing/a.json", "it reads thing/a.json, which is not there"),
+        ),
+        (
             raised("SystemExit", "0", "user/__init__.py"),
             (USER, "user/__init__.py", "SystemExit",
              "it ends the interpreter, as if all were done, when it is imported"),
