@@ -194,7 +194,7 @@ class Report(HasFindings, msgspec.Struct, frozen=True, forbid_unknown_fields=Tru
     from the previous set. `stand_ins` are empty wheels that stood for packages from elsewhere when the set
     was installed, `proved` says where it was. `compiled` are the Pythons (`3.11`) that its modules were
     compiled with. `overrides` are what a rocwright.toml took away of the contract for these files: a rule
-    that is off for one of them is not among the `rules`. What is `lapsed` was taken away to a day that is past.
+    that is off for one of them is not among the `rules`. What is `lapsed` was taken away to a past day.
     """
 
     files: tuple[str, ...]

@@ -140,7 +140,7 @@ def _joined(
 
 
 class Changed(NamedTuple):
-    """A value of a table that an overlay changes: its path below the table, and both as JSON, empty for none."""
+    """A value of a table that an overlay changes: its path in the table, both as JSON, empty for none."""
 
     path: str
     before: str

@@ -1,4 +1,4 @@
-"""How the policy of channels differs from the built-in one: who promotes by another says so, for the record."""
+"""How the policy of channels differs from the built-in one: who promotes by another says so."""
 
 from __future__ import annotations
 
