@@ -1,4 +1,4 @@
-"""What a rocwright.toml takes away of rules and policy, at the door: said, recorded, weighed, and over in time."""
+"""What a rocwright.toml takes away of rules and policy, at the door: said, recorded, weighed, over in time."""
 
 from __future__ import annotations
 
@@ -55,7 +55,9 @@ def test_a_rule_that_a_file_in_this_directory_switches_off_is_said_and_not_count
     assert done.code == 0
     told = "override forbidden-files off for mytool, by rocwright.toml until 2999-01-31: ours has them, #7"
     assert told in done.out.replace("\n  ", " ")
-    counted = f"1 file, {len(rules) - 1} of {len(rules)} rules (1 switched off by rocwright.toml: forbidden-files)"
+    counted = (
+        f"1 file, {len(rules) - 1} of {len(rules)} rules (1 switched off by rocwright.toml: forbidden-files)"
+    )
     assert counted in done.out.replace("\n", " ")
     assert f"note: {Path('rocwright.toml').absolute()} changes the contract: rows for mytool" in done.err
 
@@ -285,7 +287,9 @@ def test_a_bypass_that_lasts_too_long_for_the_policy_does_not_count(run: Run) ->
     Path("rocwright.toml").write_text("[channels.bypass]\ndays = 29\n")
     closed = run("promote", id_)
     assert closed.code == 10
-    told = f"void bypass: smoke-gpu on gfx942 (until {day(30)}: no GPU): it lasts 30 days from {day(0)}, and 29"
+    told = (
+        f"void bypass: smoke-gpu on gfx942 (until {day(30)}: no GPU): it lasts 30 days from {day(0)}, and 29"
+    )
     assert told in closed.err
     # What opens it is within the bounds.
     [again] = [line for line in closed.err.splitlines() if "--bypass" in line]
