@@ -1,4 +1,4 @@
-"""What a rocwright.toml takes away of rules and policy, at the door: said, recorded, weighed, over in time."""
+"""What a rocwright.toml takes away of rules and policy: said, recorded, weighed, over in time."""
 
 from __future__ import annotations
 
