@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -248,6 +249,27 @@ def test_where_things_lie_is_no_policy(run: Run) -> None:
     all_tested(run, id_)
     done = run("promote", id_, "--json")
     assert (done.code, done.json["policy"], "policy" in done.err) == (0, [], False)
+
+
+def test_a_bypass_of_a_family_in_a_file_of_ones_own_is_policy_too(run: Run) -> None:
+    Path("rocwright.toml").write_text(
+        '[families.families]\nlab = ["gfx942"]\n[[families.family]]\nname = "lab"\ntier = "nightly"\n'
+        'linux = { bypass = { reason = "the lab moves", until = 2026-12-31 } }\n'
+    )
+    id_ = created(run, "1.0", "--stage")
+    told = "changes the policy: families.lab.linux.bypass: nothing -> {"
+    assert told in run("promote", id_, "--dry-run").err
+
+
+def test_tests_say_what_a_file_in_this_directory_changes_of_them(rocwright: Run) -> None:
+    entry = 'id = "ours"\ntests = ["test_nn.py::TestNN::test_a"]\nkind = "hang"\nreason = "x"\n'
+    entry += "added = 2026-11-22\nexpires = 2999-01-31\n"
+    Path("rocwright.toml").write_text(f"[tests.limits]\ntest_s = 5\n[[skips.entry]]\n{entry}")
+    done = rocwright("test", "smoke", "--python", "nowhere")
+    where = Path("rocwright.toml").absolute()
+    assert "nowhere" in done.err
+    assert re.search(rf"^note: {where} changes tests.limits.test_s: [0-9.]+ -> 5$", done.err, re.MULTILINE)
+    assert f"note: {where} changes skips.entry: 1 more\n" in done.err
 
 
 # ---- bypasses ----
