@@ -154,7 +154,7 @@ class Output:
         return Path(os.path.abspath(self.reports_dir))  # noqa: PTH100
 
     def table(self) -> SuiteTable:
-        """The table of tests, with what the rocwright.toml adds; says what that changes of a test's result."""
+        """The table of tests, with what the rocwright.toml adds; says what that changes of results."""
         overlay = read_overlay(self.config)
         tell_changes(overlay, "tests", "skips", "signatures")
         return load_table("tests", SuiteTable, overlay)
