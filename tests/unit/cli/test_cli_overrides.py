@@ -220,6 +220,16 @@ def test_a_check_of_all_rules_beside_it_is_what_a_set_rests_on(run: Run, rocwrig
     assert "OVERRIDDEN" not in done.out
 
 
+def test_a_check_as_of_wheels_of_others_says_so_in_its_statement(run: Run, rocwright: Run) -> None:
+    id_ = created(run, "1.0")
+    assert rocwright("check", "dist-1.0-0", "--statements", "store", "--adopted").code == 0
+    said = run("show", id_, "--json").json["said"]
+    assert [one for one in said if one.startswith("check")] == [
+        "check passed",
+        "check passed, as wheels that others built",
+    ]
+
+
 # ---- the policy of whoever promotes ----
 
 
