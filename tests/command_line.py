@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
-from datetime import date
+from datetime import date, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -34,6 +34,13 @@ class Ended(NamedTuple):
 
 
 Run = Callable[..., Ended]
+
+
+def day(after: int) -> str:
+    """The day so many days from today, as `--expires` takes it."""
+    from rocwright.system import days
+
+    return (days.today() + timedelta(days=after)).isoformat()
 
 
 def status(*words: object) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 from packaging.utils import (
@@ -194,7 +194,8 @@ class Report(HasFindings, msgspec.Struct, frozen=True, forbid_unknown_fields=Tru
     from the previous set. `stand_ins` are empty wheels that stood for packages from elsewhere when the set
     was installed, `proved` says where it was. `compiled` are the Pythons (`3.11`) that its modules were
     compiled with. `overrides` are what a rocwright.toml took away of the contract for these files: a rule
-    that is off for one of them is not among the `rules`. What is `lapsed` was taken away to a day that is past.
+    that is off for one of them is not among the `rules`. What is `lapsed` was taken away to a past day.
+    The `policy` is `adopted` where some of the files were looked at as wheels that others built.
     """
 
     files: tuple[str, ...]
@@ -210,6 +211,7 @@ class Report(HasFindings, msgspec.Struct, frozen=True, forbid_unknown_fields=Tru
     compiled: tuple[str, ...] = ()
     overrides: tuple[Override, ...] = ()
     lapsed: tuple[Override, ...] = ()
+    policy: Literal["", "adopted"] = ""
     schema: str = REPORT_SCHEMA
 
     @property

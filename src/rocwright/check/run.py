@@ -200,6 +200,7 @@ def judge(
         compiled=_compilers(context.files),
         overrides=overrides,
         lapsed=lapsed_of(contract),
+        policy="adopted" if request.adopted else "",
     )
 
 

@@ -80,8 +80,7 @@ def check(
         A rocwright.toml that says what your own packages must fulfil (default: that of the current directory,
         if there is one).
     overrides
-        Let a rocwright.toml take away from the contract what it says with reason and last day. With
-        --no-overrides, every rule holds as it is built in.
+        Let a rocwright.toml take away from what the built-in contract asks.
     jobs
         Threads (default: this machine's cores).
     json

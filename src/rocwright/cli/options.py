@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from difflib import get_close_matches
 from os.path import commonprefix
@@ -10,8 +11,8 @@ from typing import Annotated
 
 from cyclopts import Parameter, Token
 
-from rocwright.data import load_table
-from rocwright.data.overlay import read_overlay
+from rocwright.data import built_in_values, load_table
+from rocwright.data.overlay import Overlay, changed, read_overlay
 from rocwright.data.sources import advice
 from rocwright.errors import RocwrightError
 from rocwright.model.channels import IndexTable
@@ -79,6 +80,23 @@ def tell_age(*tables: str) -> None:
         overlay = None
     if text := advice(tables, today(), overlay):
         console.say(text)
+
+
+def tell_changes(overlay: Overlay | None, *tables: str) -> None:
+    """Say, on stderr, what a rocwright.toml changes of tables by which results come about."""
+    if overlay is None:
+        return
+    for name in tables:
+        found = list(changed(built_in_values(name), overlay.tables.get(name, {})))
+        rows = Counter(one.path for one in found if not one.before)
+        told = [f"{name}.{path}: {count} more" for path, count in rows.items()]
+        told += [f"{name}.{one.path}: {_cut(one.before)} -> {_cut(one.after)}" for one in found if one.before]
+        for line in told:
+            console.say(f"note: {Path(overlay.where).absolute()} changes {line}")
+
+
+def _cut(text: str, most: int = 60) -> str:
+    return text if len(text) <= most else f"{text[:most]}…"
 
 
 def given_targets(text: str | None, config: Path | None = None) -> tuple[str, ...]:

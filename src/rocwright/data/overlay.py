@@ -140,7 +140,7 @@ def _joined(
 
 
 class Changed(NamedTuple):
-    """A value of a table that an overlay changes: its path below the table, and both as JSON, empty for none."""
+    """A value of a table that an overlay changes: its path in the table, both as JSON, empty for none."""
 
     path: str
     before: str
@@ -154,12 +154,13 @@ def changed(base: Mapping[str, Any], over: Mapping[str, Any], path: str = "") ->
         if isinstance(held, dict) and isinstance(value, dict):
             yield from changed(held, value, here)
         elif isinstance(held, list) and isinstance(value, list) and _are_rows(held):
-            yield from (Changed(here, "", _json(row)) for row in value)
+            yield from (Changed(here, "", as_json(row)) for row in value)
         elif held != value:
-            yield Changed(here, "" if held is None else _json(held), _json(value))
+            yield Changed(here, "" if held is None else as_json(held), as_json(value))
 
 
-def _json(value: Any) -> str:
+def as_json(value: Any) -> str:
+    """A value of TOML in a line; days are text."""
     return json.dumps(value, default=str, ensure_ascii=False)
 
 

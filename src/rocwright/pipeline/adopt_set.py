@@ -145,7 +145,7 @@ def adopt(
     told_again = asked if finder.reading.web is not None else ()
     statements = [_statement(manifest, found, finder, missing, told_again)]
     if checked is not None:
-        statements.append(about_set(manifest, FINDINGS, {"policy": "adopted", **checked.predicate()}))
+        statements.append(about_set(manifest, FINDINGS, checked.predicate()))
         # Whoever published these files built them.
         statements.append(about_set(manifest, BUILD, {"result": "success"}))
     index_url = None

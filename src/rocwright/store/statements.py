@@ -170,8 +170,8 @@ class _Findings(msgspec.Struct, frozen=True):
 class Verdict:
     """Whether a set may be published; `problem` says why not, `waivers` are those that it rests on.
 
-    `overrides` are what a rocwright.toml took away in the check that it rests on, `openings` what would change
-    that it may not be published; None for another check.
+    `overrides` are what a rocwright.toml took away in the check that it rests on, `openings` what changes
+    the verdict; None for another check.
     """
 
     problem: str | None

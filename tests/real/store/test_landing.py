@@ -25,7 +25,7 @@ from real.browser import MOST_BYTES, asked, barriers, chromium
 from rocwright.data import load_table
 from rocwright.model.channels import Channels
 from rocwright.model.gpu import Families
-from rocwright.model.sets import FileEntry, new_set
+from rocwright.model.sets import PROMOTION, FileEntry, about_set, new_set
 from rocwright.store.index.landing import landing_pages, write_landing
 from rocwright.store.index.listed import ListedSet
 from rocwright.store.objects.local import LocalStore
@@ -42,6 +42,22 @@ THIS = f"cp{HERE.replace('.', '')}"
 OTHERS = ("cp310", "cp314") if THIS not in ("cp310", "cp314") else ("cp311", "cp312")
 # Where `make screenshots` wants the picture of the documentation.
 PICTURES = os.environ.get("ROCWRIGHT_PICTURES")
+
+
+# What a set of the page went without when it came here.
+LIFTED = {
+    "to": "release",
+    "rule": "bypassed",
+    "bypasses": [
+        {
+            "required": {"suite": "smoke-gpu", "family": "gfx94X-dcgpu", "target": "gfx942"},
+            "reason": "no such machine until March",
+            "expires": "2027-02-18",
+            "by": "ada",
+            "at": "2026-11-20",
+        }
+    ],
+}
 
 
 def wheel(folder: Path, name: str, version: str, tag: str, **options: Any) -> Path:
@@ -103,7 +119,8 @@ def site(tmp_path_factory) -> Iterator[Site]:
             family=family, targets=targets, platform=system, files=describe_files(files), sources={}
         )
         now = datetime(2026, 11, int(day[-2:]), 3, tzinfo=timezone.utc)
-        record_set(store, manifest, {path.name: path for path in files}, (), now)
+        said = [about_set(manifest, PROMOTION, LIFTED)] if family == "gfx94X-dcgpu" else []
+        record_set(store, manifest, {path.name: path for path in files}, said, now)
         list_set(store, f"v2/{family}/", manifest, at="2026-11-20T03:00:00Z")
     requests: list[str] = []
     with serving(store, requests=requests) as url:
@@ -178,6 +195,18 @@ def test_before_a_choice_there_is_the_choice_of_the_gpu_and_nothing_is_struck_th
     pick(browser, "Radeon RX 9070 XT")
     assert f"3.{OTHERS[1][3:]}" in struck()
     assert text(browser, "hint") == ""
+
+
+def test_a_set_that_was_not_tested_says_so_and_leads_to_its_pages(browser, site: Site) -> None:
+    browser.get(site.page)
+    [line] = browser.find_elements(By.CSS_SELECTOR, "#bypassed ~ ul > li")
+    link = line.find_element(By.TAG_NAME, "a")
+    without = "without smoke-gpu on gfx942: no such machine until March (until 2027-02-18, by ada)"
+    assert line.is_displayed() and line.text == f"Set {link.text}, {without}"
+    with urllib.request.urlopen(link.get_attribute("href")) as page:
+        assert page.status == 200
+    # It stands below what people come for.
+    assert line.location["y"] > browser.find_element(By.ID, "picker").location["y"]
 
 
 def test_what_no_set_offers_cannot_be_chosen(browser, site: Site) -> None:

@@ -127,4 +127,5 @@ def test_a_users_row_decides_what_is_asked_of_a_wheel(build: Any) -> None:
         ("forbidden-files", "error"),
     ]
     assert rules(cpu, rows) == [("torch-hip", "error")]
-    assert rules(cpu, '[[contract.package]]\nnames = ["torch"]\noff = ["torch-hip"]') == []
+    off = '[[contract.package]]\nnames = ["torch"]\noff = ["torch-hip"]\n'
+    assert rules(cpu, off + 'reason = "for CPUs"\nexpires = 2999-01-01') == []

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from cli_sets import SOURCE, all_tested, created, kept, run, wheels
 
-from command_line import Run
+from command_line import Run, day
 from rocwright.cli import main
 from rocwright.store.index import pages
 from wheels import write_wheel
@@ -391,16 +391,19 @@ def test_a_bypass_is_said_with_reason_and_day_or_not_at_all(run: Run) -> None:
         (("--reason", "x"), "needs a last day"),
         (("--reason", "x", "--expires", "tomorrow"), "is not a date"),
         (("--reason", "x", "--expires", "2020-01-01"), "is past"),
+        (("--reason", "x", "--expires", day(91)), f"91 days from {day(0)}, and 90 are the most"),
+        (("--reason", "x", "--expires", day(91)), f"next: give --expires {day(90)} or earlier"),
+        (("--reason", "x", "--expires", "9999-12-31"), "and 90 are the most"),
     ):
         done = run(*about, *words)
         assert (done.code, told in done.err) == (2, True), done.err
     assert kept() == before
     assert run("promote", digest).code == 10
-    done = run(*about, "--reason", "no such GPU in the lab", "--expires", "2999-01-01", "--by", "ada")
+    done = run(*about, "--reason", "no such GPU in the lab", "--expires", day(90), "--by", "ada")
     assert done.code == 0
     promoted = run("promote", digest)
     assert promoted.code == 0
-    told = "NOT TESTED, bypassed: smoke-gpu on gfx942 (until 2999-01-01: no such GPU in the lab)"
+    told = f"NOT TESTED, bypassed: smoke-gpu on gfx942 (until {day(90)}: no such GPU in the lab)"
     assert told in " ".join(promoted.out.split())
 
 
@@ -409,7 +412,7 @@ def test_a_failure_is_not_bypassed(run: Run) -> None:
     all_tested(run, digest)
     about = ("state", digest, "--suite", "smoke-gpu", "--target", "gfx942")
     run(*about, "--result", "failed", "--attempt", "2")
-    run(*about, "--bypass", "--reason", "x", "--expires", "2999-01-01")
+    assert run(*about, "--bypass", "--reason", "x", "--expires", day(30)).code == 0
     done = run("promote", digest)
     assert (done.code, "smoke-gpu on gfx942 failed; a bypass does not apply" in done.err) == (10, True)
     run(*about, "--result", "passed", "--attempt", "3")

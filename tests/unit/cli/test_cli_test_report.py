@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from cli_sets import SOURCE, created, run, wheels
 
-from command_line import Run
+from command_line import Run, day
 from rocwright.gputest.record import write_record
 from rocwright.gputest.report.judge import judge
 from rocwright.gputest.report.markdown import About, markdown
@@ -116,7 +116,7 @@ def test_what_is_stated_opens_the_gate_only_where_every_test_passed(run: Run, te
         path = recorded("r", "passed") / "smoke-gpu-default-gfx942-1of1" / "results.json"
         path.write_bytes(path.read_bytes()[:-9])
     # A bypass lifts the want of a result; what a runner found out, or lost, it does not lift.
-    words = ["--bypass", "--reason", "no GPU", "--expires", "2999-01-01"]
+    words = ["--bypass", "--reason", "no GPU", "--expires", day(30)]
     assert run("state", digest, "--suite", "smoke-gpu", "--target", "gfx942", *words).code == 0
     done = test("report", "--reports-dir", "r", "--set", digest, "--suite", "smoke-gpu", "--target", "gfx942")
     assert (done.code, done.err.count("stated: sets/")) == (1 if how == "silent" else 0, 1), done.err

@@ -9,7 +9,7 @@ import pytest
 
 from rocwright.check.contract import ContractTable
 from rocwright.data import load_table
-from rocwright.data.overlay import merged, parse_overlay, read_overlay
+from rocwright.data.overlay import changed, merged, parse_overlay, read_overlay
 from rocwright.errors import InvalidData
 from rocwright.model.plan import ProfileTable
 
@@ -128,6 +128,30 @@ def test_a_given_file_that_cannot_be_read(tmp_path: Path) -> None:
     (tmp_path / "latin.toml").write_bytes(b"# \xe9\n")
     with pytest.raises(InvalidData, match=r"latin\.toml cannot be read: it is not UTF-8"):
         read_overlay(tmp_path / "latin.toml")
+
+
+def test_what_an_overlay_changes_is_told_value_by_value() -> None:
+    base = {"max": 1, "by": [], "row": [{"a": 1}], "of": {"x": True, "y": "same"}}
+    over = {"max": 2, "by": ["ada"], "row": [{"a": 2}], "of": {"x": False, "y": "same"}, "new": {"z": 1}}
+    assert list(changed(base, over)) == [
+        ("max", "1", "2"),
+        ("by", "[]", '["ada"]'),
+        ("row", "", '{"a": 2}'),
+        ("of.x", "true", "false"),
+        ("new", "", '{"z": 1}'),
+    ]
+
+
+def test_an_overlay_is_known_by_its_name_and_the_digest_of_its_bytes(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_bytes(b"[contract]\r\n")
+    read = read_overlay(path)
+    assert read is not None
+    # printf '[contract]\r\n' | sha256sum
+    assert (read.name, read.sha256) == (
+        "mine.toml",
+        "3f388e7e65cff8acf10832db7af28e73ca2ac51461ed9d901611e46ed1cf9ab7",
+    )
 
 
 def test_a_table_without_an_overlay_is_the_built_in_one() -> None:

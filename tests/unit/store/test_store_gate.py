@@ -10,7 +10,7 @@ import pytest
 
 from rocwright.data import load_table
 from rocwright.errors import InvalidData
-from rocwright.model.channels import Channels
+from rocwright.model.channels import BypassBounds, Channels, SuiteBounds
 from rocwright.model.findings import Waiver
 from rocwright.model.sets import (
     BUILD,
@@ -169,6 +169,87 @@ def test_an_expired_bypass_is_none_and_the_last_day_counts() -> None:
     decision = gate([*said, bypassed(expires=date(2026, 2, 28))])
     assert decision.rule == "untested"
     assert "expired bypass: gpu on fam" in decision.reason
+
+
+def given(at: object, expires: date, by: str = "") -> Statement:
+    """A bypass as a statement has it; `at` of an older edition is not there."""
+    content = {"required": {"suite": "gpu", "family": "fam"}, "reason": "none", "expires": str(expires)}
+    return about_set(SET, BYPASS, {**content, "by": by, **({} if at == "older" else {"at": at})})
+
+
+@pytest.mark.parametrize(
+    ("at", "expires", "void"),
+    [
+        ("2026-03-01", date(2026, 3, 31), ""),
+        ("2026-03-01", date(2026, 4, 1), "it lasts 31 days from 2026-03-01, and 30 are the most"),
+        # Given in January for too long: nearly over, and void all the same.
+        ("2026-01-15", date(2026, 3, 2), "it lasts 46 days from 2026-01-15, and 30 are the most"),
+        # A day that has not come yet lengthens nothing.
+        ("2030-01-01", date(2030, 1, 5), "it lasts 1406 days from 2026-03-01, and 30 are the most"),
+        # Of older editions, which did not say when, today counts.
+        ("older", date(2026, 3, 31), ""),
+        (None, date(9999, 12, 31), "from 2026-03-01, and 30 are the most"),
+    ],
+)
+def test_a_bypass_holds_for_as_long_as_the_policy_allows(at: object, expires: date, void: str) -> None:
+    bounded = Policy(required=(GPU,), today=TODAY, bypass=BypassBounds(days=30))
+    decision = decide(ID, [findings(), build(), given(at, expires)], bounded)
+    assert (decision.promote, decision.rule) == ((False, "untested") if void else (True, "bypassed"))
+    assert ("; void bypass: gpu on fam (until" in decision.reason, void in decision.reason) == (
+        bool(void),
+        True,
+    )
+    assert [one.reason for one in decision.bypasses] == ([] if void else ["none"])
+
+
+def test_a_suite_may_have_bounds_of_its_own_and_names_who_may() -> None:
+    own = BypassBounds(days=30, by=("ada",), suite={"gpu": SuiteBounds(days=3), "host": SuiteBounds(by=())})
+    assert (own.of("gpu"), own.of("host"), own.of("other")) == ((3, ("ada",)), (30, ()), (30, ("ada",)))
+    bounded = Policy(required=(GPU,), today=TODAY, bypass=own)
+    for by, rule in (("ada", "bypassed"), ("eve", "untested"), ("", "untested")):
+        said = [findings(), build(), given("2026-03-01", date(2026, 3, 4), by)]
+        assert decide(ID, said, bounded).rule == rule
+    closed = decide(ID, [findings(), build(), given("2026-03-01", date(2026, 3, 4), "eve")], bounded)
+    assert "eve gave it, and only ada may" in closed.reason
+    [opening] = [one.words for one in closed.rulings[-1].openings if "--bypass" in one.words]
+    assert opening[-4:] == ("--expires", "2026-03-04", "--by", "ada")
+
+
+def overridden(until: str, *, passed: bool = True, **more: object) -> Statement:
+    one = {"field": "off", "before": "on", "after": "off", "reason": "known", "expires": until}
+    taken = {**one, "rule": "sbom", "names": ["torch"], "file": "rocwright.toml", "sha256": "c" * 64}
+    files = ["torch-1-py3-none-any.whl"]
+    return about_set(SET, FINDINGS, {"passed": passed, "files": files, "overrides": [taken], **more})
+
+
+def test_what_was_taken_away_of_a_check_counts_to_its_last_day_and_where_the_policy_says_so() -> None:
+    good = [build(), result_of("passed", True)]
+    told = "sbom off for torch (until 2026-03-01: known)"
+    decision = decide(ID, [*good, overridden("2026-03-01")], policy())
+    assert (decision.promote, decision.rule) == (True, "passed")
+    assert decision.reason == f"passed: gpu on fam; OVERRIDDEN: {told}"
+    assert [one.rule for one in decision.overrides] == ["sbom"]
+    past = decide(ID, [*good, overridden("2026-02-28")], policy())
+    assert (past.promote, past.rule) == (False, "unchecked")
+    assert "past their last day: sbom off for torch (until 2026-02-28: known)" in past.reason
+    strict = Policy(required=(GPU,), today=TODAY, overrides=False)
+    refused = decide(ID, [*good, overridden("2026-03-01")], strict)
+    assert (refused.promote, refused.rule) == (False, "unchecked")
+    assert f"rests on overrides that do not count here: {told}" in refused.reason
+
+
+def test_a_check_of_all_rules_is_what_counts_and_errors_count_always() -> None:
+    strict = Policy(required=(GPU,), today=TODAY, overrides=False)
+    good = [build(), result_of("passed", True)]
+    whole = decide(ID, [*good, overridden("2026-02-01"), findings()], strict)
+    assert (whole.promote, whole.overrides) == (True, ())
+    error = {"rule": "tags", "severity": "error", "file": "torch-1-py3-none-any.whl", "cause": "c"}
+    broken = overridden(
+        "2026-04-01", passed=False, findings=[{**error, "next_step": "n"}], unwaivable=["tags"]
+    )
+    assert decide(ID, [*good, broken, findings()], strict).rule == "unchecked"
+    spoiled = about_set(SET, FINDINGS, {**findings().predicate, "overrides": [{"field": "off"}]})
+    assert "cannot be read" in decide(ID, [*good, spoiled, findings()], policy()).reason
 
 
 def test_the_reason_of_a_bypass_says_that_nothing_was_tested() -> None:

@@ -16,13 +16,13 @@ from rocwright.cli import main
 from rocwright.data import load_table
 from rocwright.errors import InvalidInput
 from rocwright.model.channels import Channel, Channels, LandingTable
-from rocwright.model.sets import FileEntry, SetManifest, new_set, set_id
+from rocwright.model.sets import BYPASS, PROMOTION, TEST, FileEntry, SetManifest, about_set, new_set, set_id
 from rocwright.store.index.landing import landing_pages, write_landing
 from rocwright.store.index.listed import ListedSet
 from rocwright.store.index.offers import Offer, fits, offers_of, pip_line, platform_of, pythons_of, uv_line
 from rocwright.store.objects.local import LocalStore
 from rocwright.store.publish import list_set
-from rocwright.store.sets.records import save_receipt, save_set
+from rocwright.store.sets.records import save_receipt, save_set, save_statement
 
 TABLE = load_table("landing", LandingTable)
 RELEASE = load_table("channels", Channels).named("release")
@@ -348,6 +348,56 @@ def test_a_set_that_was_rolled_back_is_off_the_page(tmp_path) -> None:
     assert "torch==1<" in page
     assert "torch==2<" not in page
     assert len(json.loads(store.read("v2/_landing.json"))["families"]["a"]["offers"]) == 1
+
+
+def promoted(store: LocalStore, manifest: SetManifest, said: dict[str, object]) -> None:
+    save_statement(store, set_id(manifest), about_set(manifest, PROMOTION, {"to": "release", **said}))
+
+
+def bypass(target: str, expires: str = "2026-12-31") -> dict[str, object]:
+    required = {"suite": "smoke-gpu", "family": "a", "target": target}
+    return {"required": required, "reason": "no machine", "expires": expires, "by": "ada"}
+
+
+def without(store: LocalStore, channel: Channel = RELEASE) -> list[tuple[str, str]]:
+    write_landing(store, channel)
+    data = json.loads(store.read(f"{channel.prefix}/_landing.json"))
+    return [(one["set"], one["target"]) for one in data["families"]["a"]["bypasses"]]
+
+
+def test_what_a_set_was_promoted_without_stands_on_the_page(tmp_path) -> None:
+    store = LocalStore(tmp_path / "store")
+    old, new = (record(store, "a", version) for version in ("1", "2"))
+    # An older edition only said that there were bypasses; of another channel they are not this one's.
+    promoted(store, old, {"rule": "bypassed"})
+    save_statement(store, set_id(old), about_set(old, BYPASS, bypass("gfx942")))
+    promoted(store, new, {"rule": "bypassed", "bypasses": [bypass("gfx90a"), bypass("gfx1100")]})
+    promoted(store, new, {"to": "other", "rule": "bypassed", "bypasses": [bypass("gfx950")]})
+    # What passed since is tested.
+    passed = {"suite": "smoke-gpu", "family": "a", "target": "gfx1100", "result": "passed", "runner": True}
+    save_statement(store, set_id(new), about_set(new, TEST, passed))
+    for number, one in enumerate((old, new)):
+        list_set(store, "v2/a/", one, at=f"2026-11-2{number}T00:00:00Z")
+    assert without(store) == [(set_id(new), "gfx90a"), (set_id(old), "gfx942")]
+    page = store.read("v2/index.html").decode()
+    assert page.count("(until 2026-12-31, by ada)</li>") == 2
+    assert '<h2 id="bypassed">Not tested</h2>' in page
+    # A page of an older edition says nothing of them: they are read again, though the log is the same.
+    data = json.loads(store.read("v2/_landing.json"))
+    del data["families"]["a"]["bypasses"]
+    store.put_bytes("v2/_landing.json", json.dumps(data).encode(), overwrite=True)
+    assert len(without(store)) == 2
+
+
+def test_of_a_set_that_was_tested_nothing_is_said_and_no_spoiled_statement_stops_the_page(tmp_path) -> None:
+    store = LocalStore(tmp_path / "store")
+    one, other = (record(store, "a", version) for version in ("1", "2"))
+    promoted(store, one, {"rule": "passed"})
+    promoted(store, other, {"rule": "bypassed", "bypasses": ["?"]})
+    for number, each in enumerate((one, other)):
+        list_set(store, "v2/a/", each, at=f"2026-11-2{number}T00:00:00Z")
+    assert without(store) == []
+    assert "Not tested" not in store.read("v2/index.html").decode()
 
 
 def main_of(words: list[str]) -> None:

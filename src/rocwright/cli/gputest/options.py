@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 
 from cyclopts import Group, Parameter, Token
 
-from rocwright.cli.options import Files, OptionalAmount, Place
+from rocwright.cli.options import Files, OptionalAmount, Place, tell_changes
 from rocwright.cli.reply import Json
 from rocwright.data import load_table
 from rocwright.data.overlay import read_overlay
@@ -154,8 +154,10 @@ class Output:
         return Path(os.path.abspath(self.reports_dir))  # noqa: PTH100
 
     def table(self) -> SuiteTable:
-        """The table of tests, with what the rocwright.toml adds."""
-        return load_table("tests", SuiteTable, read_overlay(self.config))
+        """The table of tests, with what the rocwright.toml adds; says what that changes of results."""
+        overlay = read_overlay(self.config)
+        tell_changes(overlay, "tests", "skips", "signatures")
+        return load_table("tests", SuiteTable, overlay)
 
     def families(self) -> dict[str, tuple[str, ...]]:
         """The members of each family, with what the rocwright.toml adds."""

@@ -67,8 +67,8 @@ def set_state(
     build
         How the build of the set ended.
     bypass
-        Let the set be promoted without this suite; needs --reason and --expires, which is as late as
-        channels.bypass allows (90 days).
+        Let the set be promoted without this suite; needs --reason and --expires, a day that the table of
+        channels allows.
     allow
         A rule whose errors pass (RULE, or RULE:PATTERN over file names); needs --reason and --expires.
     reason

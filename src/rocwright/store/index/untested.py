@@ -1,4 +1,4 @@
-"""Which tests the sets of a channel went without, as promotions recorded it: for the channel's landing page."""
+"""Which tests the sets of a channel went without, as promotions recorded it: for its landing page."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _of_set(store: ObjectStore, channel: Channel, digest: str) -> Iterator[Untes
 def _rested_on(
     store: ObjectStore, channel: Channel, digest: str, promotions: Iterable[Statement]
 ) -> tuple[Bypass, ...]:
-    """The bypasses that promotions into the channel name, each once; older editions only said that some were."""
+    """The bypasses that promotions into the channel name, each once; older editions only said that."""
     found: dict[Bypass, None] = {}
     for said in (one.predicate for one in promotions if one.about(digest)):
         if said.get("to") != channel.name:

@@ -107,19 +107,19 @@ def _said(
     by: str,
     policy: Sequence[PolicyChange],
 ) -> Statement:
+    # Left out where there is none, so that what older editions said of a promotion is not said again.
+    lifted = {"overrides": decision.overrides, "bypasses": decision.bypasses, "policy": tuple(policy)}
     return about_set(
         manifest,
         PROMOTION,
         {
+            **{name: msgspec.to_builtins(values) for name, values in lifted.items() if values},
             "from": channel.after,
             "to": channel.name,
             "family": manifest.family,
             "rule": decision.rule,
             "reason": decision.reason,
             "waivers": msgspec.to_builtins(decision.waivers),
-            "overrides": msgspec.to_builtins(decision.overrides),
-            "bypasses": msgspec.to_builtins(decision.bypasses),
-            "policy": msgspec.to_builtins(policy),
             "by": by,
             "evidence": sorted(statement_id(statement) for statement in _evidence(statements)),
         },
