@@ -5,7 +5,6 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Sequence
 from contextlib import suppress
-from datetime import timedelta
 from pathlib import Path
 
 from rocwright.data import load_table
@@ -69,7 +68,7 @@ def _mend(bench: Bench, prefixes: list[str], only: str | None, by: str) -> None:
     for damage in pins if only is None else ():
         bench.mended("left", damage.key, damage.what)
     logged = {prefix: _sets_of(store, prefix) for prefix in prefixes}
-    bench.held |= pinned.union(*logged.values()) | _young(bench)
+    bench.held |= pinned
     _learn(bench, prefixes)
     wanted = _in_question(bench, logged, only)
     for one in wanted:
@@ -109,14 +108,6 @@ def _sets_of(store: ObjectStore, prefix: str) -> set[str]:
         if "/shown-" in stored.key and (mark := read_mark(store, stored)) is not None:
             found |= set(mark[0].sets)
     return found
-
-
-def _young(bench: Bench) -> set[str]:
-    """Sets that retention keeps for their age alone."""
-    grace = timedelta(days=bench.channels.retention.grace_days)
-    objects = bench.store.list("sets/")
-    newest = max((one.modified for one in objects), default=None)
-    return {one.key.split("/")[1] for one in objects if newest is not None and newest - one.modified < grace}
 
 
 def _in_question(bench: Bench, logged: dict[str, set[str]], only: str | None) -> list[str]:
