@@ -278,7 +278,9 @@ def append(store: ObjectStore, prefix: str, event: Event, *, after: int) -> int:
 
 def mark_shown(store: ObjectStore, prefix: str, log: Log, seals: Mapping[str, str] = _NONE) -> None:
     """Say that the pages show all of the log, and fit these seals."""
-    if log.finished or not log.events:
+    # One that is damaged saves nobody anything.
+    spoiled = any(_MARK.fullmatch(one.key.rpartition("/")[2]) for one in log.damaged)
+    if (log.finished and not spoiled) or not log.events:
         return
     state = log.state
     mark = _Mark(state.number, state.sets, dict(state.yanked), state.count, dict(state.since), dict(seals))

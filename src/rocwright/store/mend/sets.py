@@ -240,7 +240,9 @@ def _mend_statements(bench: Bench, manifest: SetManifest) -> None:
         if data is not None and names_statement(stored.key, data) and _about(data, digest):
             continue
         right = bench.copies.data(stored.key, partial(names_statement, stored.key))
-        guess = right or guessed_statement(stored.key, stored.modified, manifest, bench.channels, bench.known)
+        guess = right or guessed_statement(
+            stored.key, stored.modified, manifest, bench.channels.suite, bench.known
+        )
         if guess is None or not _about(guess, digest):
             bench.aside(stored.key, how(data))
         else:
