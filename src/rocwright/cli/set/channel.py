@@ -28,8 +28,9 @@ from rocwright.store.layout import channel_prefix
 from rocwright.store.mend.store import mend_store
 from rocwright.store.objects.address import open_store
 from rocwright.store.objects.local import LocalStore
+from rocwright.store.pins import Pin, pin, read_pins, unpin
 from rocwright.store.publish import rollback
-from rocwright.store.retention import GcDone, GcPlan, Pin, collect, pin, plan_gc, read_pins, unpin
+from rocwright.store.retention import GcDone, GcPlan, collect, plan_gc
 from rocwright.store.sets.find import NEWEST, current_of, named_place, resolve_set
 from rocwright.store.sets.promote import promote_set, require_open
 from rocwright.store.sets.report import consider

@@ -23,8 +23,9 @@ from rocwright.store.mend.rehearsal import Rehearsed
 from rocwright.store.mend.sets import Bench, mend_manifest, mend_set
 from rocwright.store.mend.told import Mended, Say
 from rocwright.store.objects.protocol import ObjectStore
+from rocwright.store.pins import read_pins
 from rocwright.store.publish import change, write_view
-from rocwright.store.retention import channel_prefixes, read_pins
+from rocwright.store.retention import channel_prefixes
 from rocwright.store.sets.records import read_set, read_statements, received, set_folders
 from rocwright.system.progress import each
 
