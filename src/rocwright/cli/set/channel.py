@@ -227,11 +227,11 @@ def set_repair(
     def show() -> None:
         for one in done:
             console.out(str(one), hang=2)
-        if not done:
-            console.out("nothing is damaged")
-        elif dry_run:
+        if done and dry_run:
             console.out("nothing was changed")
-        if prefix is not None:
+        if not done and prefix is None:
+            console.out("nothing is damaged")
+        elif prefix is not None:
             console.out(f"{prefix} serves {value['current']}; {len(state.sets)} sets are on its pages")
 
     yield Reply(value, show)
