@@ -29,7 +29,7 @@ _TIME = "0000-00-00T00:00:00Z"
 
 
 @dataclass
-class Known:
+class Clues:
     """What a store says elsewhere: sets, also several together, who did something, why, and when."""
 
     sets: dict[tuple[str, ...], None] = field(default_factory=dict)
@@ -38,7 +38,7 @@ class Known:
     times: dict[str, None] = field(default_factory=dict)
 
 
-def guessed_event(key: str, written: datetime, known: Known) -> bytes | None:
+def guessed_event(key: str, written: datetime, known: Clues) -> bytes | None:
     """The event that stood under a key, written at about this time by the store's clock."""
     actions: tuple[Literal["list", "yank", "drop"], ...] = ("list", "yank", "drop")
     frames = [
@@ -76,7 +76,7 @@ def _timed(key: str, frame: bytes, times: Iterable[str]) -> bytes | None:
 
 
 def guessed_statement(
-    key: str, written: datetime, manifest: SetManifest, suites: Iterable[Suite], known: Known
+    key: str, written: datetime, manifest: SetManifest, suites: Iterable[Suite], known: Clues
 ) -> bytes | None:
     """The statement that stood under a key: of a receipt, a build, or a test without further words."""
     kind = key.rpartition("/")[2].rpartition("-")[0]

@@ -29,7 +29,7 @@ from rocwright.store.adopt.metadata import write_stub
 from rocwright.store.damage import DAMAGED, MISSING, how, put_file_right, set_aside
 from rocwright.store.layout import file_key, metadata_key, set_prefix
 from rocwright.store.mend.copies import Copies
-from rocwright.store.mend.guess import Known, guessed_manifest, guessed_statement
+from rocwright.store.mend.guess import Clues, guessed_manifest, guessed_statement
 from rocwright.store.mend.pages import came_by_pages, is_outside, links_of, mend_pages
 from rocwright.store.mend.told import Mended, Say
 from rocwright.store.objects.local import LocalStore
@@ -63,7 +63,7 @@ class Bench:
     below: ObjectStore
     channels: Channels
     copies: Copies
-    known: Known
+    known: Clues
     say: Say
     at: str
     quick: bool = False

@@ -17,7 +17,7 @@ from rocwright.store.damage import DAMAGED, Damage
 from rocwright.store.index.landing import write_landing
 from rocwright.store.layout import JSON_PAGES, LOG
 from rocwright.store.mend.copies import Copies
-from rocwright.store.mend.guess import Known
+from rocwright.store.mend.guess import Clues
 from rocwright.store.mend.log import mend_log
 from rocwright.store.mend.rehearsal import Rehearsed
 from rocwright.store.mend.sets import Bench, mend_manifest, mend_set
@@ -57,7 +57,7 @@ def mend_store(
     with tempfile.TemporaryDirectory(prefix="rocwright-repair-") as work:
         acting: ObjectStore = Rehearsed(store) if dry_run else store
         copies = Copies(places, Path(work))
-        bench = Bench(acting, store, channels, copies, Known(), told, at, quick)
+        bench = Bench(acting, store, channels, copies, Clues(), told, at, quick)
         _mend(bench, [only] if only is not None else list(_prefixes(acting, channels)), only, by)
     return tuple(done)
 
