@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from base64 import b64decode
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -50,6 +51,8 @@ from rocwright.store.sets.records import (
 )
 
 _WHEEL = ".whl"
+# Other names are strays.
+_SIGNATURE = re.compile(r"/[0-9a-f]{16}\.json\Z")
 
 
 @dataclass
@@ -261,7 +264,7 @@ def _about(data: bytes, digest: str) -> bool:
 def _mend_signatures(bench: Bench, manifest: SetManifest) -> None:
     for stored in bench.store.list(f"{set_prefix(set_id(manifest))}_signatures/"):
         data = read_there(bench.store, stored.key)
-        if data is not None and not _signs(data, manifest):
+        if _SIGNATURE.search(stored.key) and data is not None and not _signs(data, manifest):
             copy = bench.copies.data(stored.key, lambda there: _signs(there, manifest))
             if copy is None:
                 bench.aside(stored.key, how(data))
