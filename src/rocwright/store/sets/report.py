@@ -32,7 +32,13 @@ from rocwright.store.layout import channel_prefix, file_key
 from rocwright.store.objects.local import LocalStore
 from rocwright.store.objects.protocol import ObjectStore
 from rocwright.store.sets.find import channel_families, current_of, the_family
-from rocwright.store.sets.records import lost_statements, read_set, read_statements, recorded_sets
+from rocwright.store.sets.records import (
+    lost_statements,
+    read_set,
+    read_statements,
+    recorded_sets,
+    refuse_closing,
+)
 from rocwright.store.sets.sign import signed_by, signers, unsigned
 from rocwright.store.statements import Opening, check_files, verdict_on
 
@@ -283,7 +289,7 @@ def consider(
     manifest = read_set(store, set_digest)
     against = list(_against(store, channels, channel, manifest, again=again))
     try:
-        statements = read_statements(store, set_digest)
+        statements = read_statements(store, set_digest, tell=refuse_closing)
     except (InvalidData, IntegrityError) as error:
         statements = ()
         look = (Opening(("set", "verify", set_digest)),)
