@@ -14,6 +14,7 @@ from rocwright.store.index.landing import write_landing
 from rocwright.store.index.set_pages import publish_set_pages
 from rocwright.store.layout import channel_prefix, set_prefix
 from rocwright.store.lease import leased
+from rocwright.store.objects.durable import together
 from rocwright.store.objects.protocol import ObjectStore
 from rocwright.store.pool import put_pooled
 from rocwright.store.publish import list_set, require_listable
@@ -79,19 +80,24 @@ def record_set(
 ) -> None:
     """Put the files into the store, then the manifest, the statements, the receipt and the set's own pages.
 
-    Running again after an interruption completes the set.
+    In this order, also on a disk that loses power. Running again after an interruption completes the set.
     """
     digest = set_id(manifest)
-    for entry in each("storing", manifest.files, size=lambda entry: entry.size):
-        put_pooled(store, files[entry.name], entry)
+    with together():
+        for entry in each("storing", manifest.files, size=lambda entry: entry.size):
+            put_pooled(store, files[entry.name], entry)
     save_set(store, manifest)
-    for statement in statements:
-        save_statement(store, digest, statement)
+    with together():
+        for statement in statements:
+            save_statement(store, digest, statement)
     _hold(store, manifest)
-    for entry in manifest.files:
-        put_pooled(store, files[entry.name], entry)
-    save_receipt(store, manifest, rfc3339(now))
-    publish_set_pages(store, read_listed(store, digest))
+    with together():
+        for entry in manifest.files:
+            put_pooled(store, files[entry.name], entry)
+    with together():
+        save_receipt(store, manifest, rfc3339(now))
+    with together():
+        publish_set_pages(store, read_listed(store, digest))
 
 
 def _hold(store: ObjectStore, manifest: SetManifest) -> None:
