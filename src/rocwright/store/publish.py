@@ -154,6 +154,7 @@ def _bring_into_line(held: HeldStore, prefix: str, sets: _Sets, before: Log, vie
         # Pages are in their order already, as long as none goes.
         order = page_keys(entries, prefix) if gone else ()
         withdrawing = bool(gone) or len(log.state.yanked) > len(before.state.yanked)
+        # What is listed below the prefix is durable then, too: the events that a killed publisher has left.
         with together():
             written = write_pages(held, prefix, pages, order=order, reverse=withdrawing, right=right)
         # A publisher that was frozen for minutes may write a page of its own into ours, once.

@@ -79,9 +79,10 @@ class Block:
             self._touch(path, root)
         self._steps.append(step)
 
-    def rely(self, path: Path, root: Path) -> None:
-        """Sync a file that is there: who wrote it may have been killed before doing so."""
-        self._found.setdefault(path)
+    def rely(self, path: Path, root: Path, *, content: bool = True) -> None:
+        """Sync a file that is there, or its name alone: who put it may have been killed before doing so."""
+        if content:
+            self._found.setdefault(path)
         self._touch(path, root)
 
     def _touch(self, path: Path, root: Path) -> None:

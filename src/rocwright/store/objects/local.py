@@ -65,11 +65,11 @@ class LocalStore:
     def _syncs(self, key: str) -> bool:
         return self._sync and not is_passing(key)
 
-    def _rely(self, path: Path, key: str) -> None:
+    def _rely(self, path: Path, key: str, *, content: bool = True) -> None:
         """Within `together`, what was found there is to be as durable as what is put."""
         block = current()
         if block is not None and self._syncs(key):
-            block.rely(path, self.root)
+            block.rely(path, self.root, content=content)
 
     def put_file(self, source: Path, key: str) -> None:
         """See `ObjectStore.put_file`."""
@@ -205,7 +205,8 @@ class LocalStore:
         objects = [_stored(key, facts) for key, facts in found if is_key(key)]
         if current() is not None:
             for one in objects:
-                self._rely(self.root / one.key, one.key)
+                # It had its name only when its content was synced.
+                self._rely(self.root / one.key, one.key, content=False)
         return tuple(sorted(objects, key=lambda one: one.key))
 
     def folders(self, prefix: str) -> tuple[str, ...]:
