@@ -1,12 +1,12 @@
-"""Publishers whose power is cut, and what has to be there afterwards: by the command line, and by the pages."""
+"""Publishers whose power is cut, and what has to be there afterwards: by the commands, and by the pages."""
 
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import re
 import subprocess
-import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from urllib.parse import unquote
@@ -45,27 +45,11 @@ def publish(wheels: Path, store: Path) -> list[object]:
     return ["set", "create", wheels, "--family", FAMILY, "--no-install", "--stage", "--store", store]
 
 
-def program(
-    *words: object, env: Mapping[str, str] | None = None, source: Path | None = None
-) -> subprocess.CompletedProcess[str]:
-    """A command in a process of its own; `source` is where rocwright is imported from."""
-    path = {"PYTHONPATH": str(source or os.environ.get("PYTHONPATH", ""))}
+def program(*words: object, env: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
+    """A command in a process of its own, with this in its environment besides."""
     return subprocess.run(
-        [*PROGRAM, *map(str, words)],
-        capture_output=True,
-        text=True,
-        env={**os.environ, **path, "ROCWRIGHT_STORE_SYNC": "1", **(env or {})},
+        [*PROGRAM, *map(str, words)], capture_output=True, text=True, env={**os.environ, **env}
     )
-
-
-def as_program(source: Path | None = None) -> Command:
-    """Commands in processes of their own."""
-
-    def command(*words: object) -> tuple[int, str]:
-        done = program(*words, source=source)
-        return done.returncode, done.stdout + done.stderr
-
-    return command
 
 
 def set_in(printed: str) -> str:
@@ -88,8 +72,8 @@ def violations(command: Command, store: Path, acknowledged: list[str]) -> list[s
         return []
     listed = run("set", "list")
     wrong += [f"{one[:12]} is not in set list" for one in acknowledged if one[:12] not in listed]
-    if acknowledged or (store / PAGES / "_log").exists():
-        log = run("set", "log", f"staging:{FAMILY}") if _has_events(store) or acknowledged else ""
+    if acknowledged or any((store / PAGES / "_log").glob("[0-9]*.json")):
+        log = run("set", "log", f"staging:{FAMILY}")
         wrong += [f"{one[:12]} is not in set log" for one in acknowledged if one[:12] not in log]
     for one in acknowledged:
         run("set", "verify", one)
@@ -97,14 +81,8 @@ def violations(command: Command, store: Path, acknowledged: list[str]) -> list[s
     return wrong
 
 
-def _has_events(store: Path) -> bool:
-    return any((store / PAGES / "_log").glob("[0-9]*.json"))
-
-
 def _not_on_pages(store: Path, set_id: str) -> list[str]:
     """Files of a set that its own pages or those of its channel lack, or whose bytes are not there."""
-    import json
-
     try:
         files = json.loads((store / "sets" / set_id / "manifest.json").read_bytes())["files"]
     except (OSError, ValueError) as problem:
@@ -122,6 +100,3 @@ def _not_on_pages(store: Path, set_id: str) -> list[str]:
             elif hashlib.sha256(target.read_bytes()).hexdigest() != digest:
                 wrong.append(f"{file['name']} is damaged")
     return wrong
-
-
-__all__ = ["as_program", "make_wheels", "program", "publish", "set_in", "sys", "violations"]

@@ -1,8 +1,8 @@
-"""What a disk may hold after a power cut, from what a process asked the system for; a strict model, by a seed.
+"""What a disk may hold after a power cut, by what a process asked of the system: a strict model, by a seed.
 
-Only what was synced is sure to be there. Content that was not synced may be what was synced before, all of it,
-a part, or zeros. Of the names in a folder that changed since it was synced, each is as it was at any moment
-since then, on its own. A folder that was made is empty until it is synced, and there when its own name is.
+Only what was synced is sure to be there. Content that was not synced may be what was synced before, all of
+it, a part, or zeros. Of the names in a folder that changed since it was synced, each is as it was at any
+moment since then, on its own. A folder that was made is there when its own name is.
 """
 
 from __future__ import annotations
