@@ -96,8 +96,7 @@ def record_set(
             put_pooled(store, files[entry.name], entry)
     with together():
         save_receipt(store, manifest, rfc3339(now))
-    with together():
-        publish_set_pages(store, read_listed(store, digest))
+    publish_set_pages(store, read_listed(store, digest))
 
 
 def _hold(store: ObjectStore, manifest: SetManifest) -> None:
