@@ -22,13 +22,14 @@ BUILD_ARGS ?=
 HEAD ?= HEAD
 COMPARE_ARGS ?=
 HISTORY_ARGS ?=
+POWER_LOSS_ARGS ?=
 MUTANTS_ARGS ?=
 FAULTS_ARGS ?=
 BENCH_FAULTS_ARGS ?=
 # Builds are done again when a variable of the environment is another; these are options, not settings.
 unexport WORK ARGS
 
-.PHONY: help install demo detect-wheel test real check compare history mutants faults bench bench-kpack bench-sdk bench-check bench-sources bench-build bench-store bench-gputest bench-pipeline bench-user bench-detect bench-cli bench-faults conformance requirements screenshots clean
+.PHONY: help install demo detect-wheel test real check compare history power-loss mutants faults bench bench-kpack bench-sdk bench-check bench-sources bench-build bench-store bench-gputest bench-pipeline bench-user bench-detect bench-cli bench-faults conformance requirements screenshots clean
 
 help:  ## show the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/'
@@ -74,6 +75,9 @@ mutants: $(VENV)/.dev  ## change a hundred lines, one at a time, and see which c
 history: $(VENV)/.dev  ## sixty simulated days of nightly releases with kills, lost answers and rivals; prints a report (HISTORY_ARGS=...)
 	@cd tests && $(abspath $(BIN))/python -m real.store.history $(HISTORY_ARGS)
 
+power-loss: $(VENV)/.dev  ## as root: cut the power of publishers at 200 moments on a file system of its own, and look at what is left (POWER_LOSS_ARGS=...)
+	@cd tests && $(abspath $(BIN))/python -m real.store.power_loss $(POWER_LOSS_ARGS)
+
 bench: $(VENV)/.dev demo  ## measure; prints goals, figures and floors as JSON
 	$(BIN)/python benchmarks/wheel_write.py $(WORK)/rocm/lib
 	$(BIN)/python benchmarks/demo.py --work-dir $(WORK)-bench
@@ -96,7 +100,7 @@ bench-sources: $(VENV)/.dev  ## measure checkouts that come back: again, re-pinn
 bench-build: $(VENV)/.dev demo  ## measure what a build costs beside the compilers: records, resume, a second Python, pins, fat wheels (BUILD_ARGS=...)
 	@$(BIN)/python benchmarks/build.py $(WORK) $(WORK)-build $(BUILD_ARGS)
 
-bench-store: $(VENV)/.dev  ## measure the store: pages of 20,000 files, wheels with another version, searches (STORE_ARGS=...)
+bench-store: $(VENV)/.dev  ## measure the store: pages of 20,000 files, wheels with another version, searches, syncs (STORE_ARGS=...)
 	@$(BIN)/python benchmarks/store.py $(STORE_ARGS)
 
 bench-gputest: $(VENV)/.dev  ## measure what isolated tests cost beside pytest-xdist, and lost processes on a torch (GPUTEST_ARGS="--torch PYTHON")

@@ -55,6 +55,14 @@ def errors_are_told_whole() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="session", autouse=True)
+def stores_may_be_lost() -> Iterator[None]:
+    """Stores of tests are thrown away: only those that are about power cuts wait for the disk."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ROCWRIGHT_STORE_SYNC", "0")
+        yield
+
+
 class Tenths:
     """Says how far the run is."""
 

@@ -53,6 +53,8 @@ _PART = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _KEY_PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._+!-]*(?:(?<=[A-Za-z0-9._+!-]{3}):[A-Za-z0-9._+!-]*)*")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 SIMPLE_JSON = "application/vnd.pypi.simple.v1+json"
+# Leases, and what tells whether a store can be used: nobody misses them after a power cut.
+_PASSING = ("_leases/", "_probe/")
 # What S3 and web servers call a year; longer is not honoured everywhere.
 _FOR_EVER = "public, max-age=31536000, immutable"
 _TYPES = {
@@ -181,6 +183,11 @@ def headers_for(key: str, max_age: int) -> ObjectHeaders:
 def is_immutable(key: str) -> bool:
     """Whether nothing else ever stands under this key: files, what belongs to a set, logs of channels."""
     return key.startswith(("files/", "sets/")) or f"/{LOG}" in f"/{key}" or not key.endswith(_PAGES)
+
+
+def is_passing(key: str) -> bool:
+    """Whether the object means nothing once the machine has stopped."""
+    return key.startswith(_PASSING)
 
 
 def _content_type(key: str) -> str:

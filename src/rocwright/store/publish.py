@@ -36,7 +36,9 @@ from rocwright.store.channel_log import (
 )
 from rocwright.store.index.listed import ListedSet, listed_files
 from rocwright.store.index.pages import SealedView, page_keys, sealed_view, write_pages
+from rocwright.store.layout import set_prefix
 from rocwright.store.lease import PACE, HeldStore, LeaseLost, leased
+from rocwright.store.objects.durable import together
 from rocwright.store.objects.protocol import ObjectStore, read_there
 from rocwright.store.pool import wanted_objects
 from rocwright.store.sets.find import Versions, outranks, ranked, versions_of
@@ -127,7 +129,7 @@ def publish(
                 if event is not None:
                     after = effect(log.state, event) or log.state
                     for one in event.sets if event.action == "list" else ():
-                        require_files(held, sets[one])
+                        require_recorded(held, sets[one])
                 view = _View(after, sealed_view(held, prefix, sets.view(after), seals))
                 if event is not None:
                     lease.check()
@@ -167,7 +169,9 @@ def _bring_into_line(
         # Pages are in their order already, as long as none goes.
         order = page_keys(entries, prefix) if gone else ()
         withdrawing = bool(gone) or len(log.state.yanked) > len(before.state.yanked)
-        written = write_pages(held, prefix, pages, order=order, reverse=withdrawing, right=right)
+        # What is listed below the prefix is durable then, too: the events that a killed publisher has left.
+        with together():
+            written = write_pages(held, prefix, pages, order=order, reverse=withdrawing, right=right)
         # A publisher that was frozen for minutes may write a page of its own into ours, once.
         wrong = [key for key in written if not _is_there(held, key, pages)]
         if not wrong and read_log(held, prefix).events == log.events:
@@ -228,6 +232,13 @@ def view_sets(store: ObjectStore, state: ChannelState) -> list[ListedSet]:
 def require_listable(store: ObjectStore, prefix: str, manifest: SetManifest) -> None:
     """Raise `IntegrityError` when the channel lists a file of this name with other content, yanked or not."""
     listed_files([*view_sets(store, known_log(store, prefix).state), ListedSet(manifest)], where=prefix)
+
+
+def require_recorded(store: ObjectStore, listed: ListedSet) -> None:
+    """As `require_files`; what is recorded of the set is durable then, also where a publisher was killed."""
+    with together():
+        store.list(set_prefix(set_id(listed.manifest)))
+        require_files(store, listed)
 
 
 def require_files(store: ObjectStore, listed: ListedSet) -> None:

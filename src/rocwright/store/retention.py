@@ -15,7 +15,7 @@ from what is there.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta, timezone
 from typing import Literal
@@ -28,6 +28,7 @@ from rocwright.store.channel_log import ChannelState, Log, read_log
 from rocwright.store.damage import DAMAGED, Damage, Tell, as_damage
 from rocwright.store.layout import KINDS, LOG, PLATFORMS
 from rocwright.store.lease import LEASES, PACE, WHOLE_STORE, HeldStore, LeaseLost, leased
+from rocwright.store.objects.durable import together
 from rocwright.store.objects.protocol import ObjectStore, Stored
 from rocwright.store.pins import PINS, read_pins
 from rocwright.store.pool import wanted_objects
@@ -208,6 +209,13 @@ def _old_runs(store: ObjectStore, logs: dict[str, Log], old: datetime) -> Iterat
 # -- and goes
 
 
+def _in_order(keys: Sequence[str]) -> Iterator[list[str]]:
+    """What is recorded, then files: a set is gone, durably, before the files that it speaks of."""
+    files = [key for key in keys if key.startswith("files/")]
+    yield [key for key in keys if not key.startswith("files/")]
+    yield files
+
+
 # So many objects, then others may publish.
 _BATCH = 500
 # Publishers that wait for a lease look at least as often.
@@ -285,10 +293,13 @@ def collect(
                     with leased(store, WHOLE_STORE, by=by) as lease:
                         held = HeldStore(lease)
                         plan = plan_gc(held, channels, lease.now, runs=runs)
-                        for key in plan.objects[:_BATCH]:
-                            held.delete(key)
-                            deleted(key)
-                            count.add(1)
+                        for part in _in_order(plan.objects[:_BATCH]):
+                            with together():
+                                for key in part:
+                                    held.delete(key)
+                            for key in part:
+                                deleted(key)
+                                count.add(1)
                     names.update(plan.sets)
                     size = size or plan.bytes
                     if len(plan.objects) <= _BATCH:

@@ -143,6 +143,12 @@ def disk_error(error: OSError, path: Path) -> RocwrightError:
             where=path,
             next_step="free some space (or choose another directory) and run again; finished steps are kept",
         )
+    if error.errno == errno.EIO:
+        return InvalidInput(
+            f"the disk did not take {path.name}: {error.strerror or error}",
+            where=path,
+            next_step="look for the disk's errors in the system's log, or choose another directory",
+        )
     return InvalidInput(
         f"cannot write {path.name}: {error.strerror or error}",
         where=path,

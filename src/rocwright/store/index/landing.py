@@ -31,6 +31,7 @@ from rocwright.store.index.offers import (
 from rocwright.store.index.set_pages import CONSTRAINTS, UV_SNIPPET
 from rocwright.store.index.untested import Untested, untested_in
 from rocwright.store.layout import channel_prefix, set_prefix
+from rocwright.store.objects.durable import together
 from rocwright.store.objects.protocol import ObjectStore, read_there
 from rocwright.store.sets.records import read_listed
 from rocwright.system import console
@@ -91,9 +92,10 @@ def write_landing(
     while (logs := _logs(store, channel)) != seen:
         seen = logs
         pages = _from_logs(store, channel, logs, base, table)
-        changed = [key for key, data in pages.items() if read_there(store, key) != data]
-        for key in changed:
-            store.put_bytes(key, pages[key], overwrite=True)
+        with together():
+            changed = [key for key, data in pages.items() if read_there(store, key) != data]
+            for key in changed:
+                store.put_bytes(key, pages[key], overwrite=True)
         written |= dict.fromkeys(changed)
     return tuple(written)
 

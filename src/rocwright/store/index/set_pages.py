@@ -25,6 +25,7 @@ from rocwright.store.index.lock import (
 )
 from rocwright.store.index.pages import view_pages
 from rocwright.store.layout import set_prefix
+from rocwright.store.objects.durable import together
 from rocwright.store.objects.protocol import ObjectStore, read_there
 from rocwright.store.sets.records import locations_key
 
@@ -47,13 +48,15 @@ def publish_set_pages(
     """
     digest = set_id(one.manifest)
     prefix = set_prefix(digest)
-    there = {stored.key: stored.size for stored in store.list(prefix)}
-    brought = not one.elsewhere and locations_key(digest) in there
+    pages = set_pages(one, base_url or _base_url(store, prefix), third_party or {})
     written = []
-    for key, page in set_pages(one, base_url or _base_url(store, prefix), third_party or {}).items():
-        if not there.get(key) or (brought and read_there(store, key) != page):
-            store.put_bytes(key, page, overwrite=key in there)
-            written.append(key)
+    with together():
+        there = {stored.key: stored.size for stored in store.list(prefix)}
+        brought = not one.elsewhere and locations_key(digest) in there
+        for key, page in pages.items():
+            if not there.get(key) or (brought and read_there(store, key) != page):
+                store.put_bytes(key, page, overwrite=key in there)
+                written.append(key)
     if brought:
         # Last: as long as it is there, pages may still link to the places that it names.
         store.delete(locations_key(digest))

@@ -5,22 +5,24 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import secrets
 import shutil
 import stat
 import time
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from datetime import datetime, timezone
 from pathlib import Path
 from urllib.parse import quote
 
 from rocwright.errors import IntegrityError, InvalidInput, NoObject
-from rocwright.store.layout import check_key, is_key
+from rocwright.store.layout import check_key, is_key, is_passing
+from rocwright.store.objects.durable import ATTEMPTS, Block, changing, current
 from rocwright.store.objects.protocol import Stored
 from rocwright.system import files
+from rocwright.system.durable import take_name
 
-# Somebody else may remove the folder, empty as it is, between making it and writing into it.
-_ATTEMPTS = 10
+# "0" for a store that may be lost with the machine's power: what is put is not synced to the disk.
+SYNC = "ROCWRIGHT_STORE_SYNC"
 # What a killed writer left behind of a file; no upload takes longer.
 _LEFT_AFTER_S = 24 * 3600
 
@@ -31,12 +33,16 @@ class LocalStore:
     Files come in as copies: what builds or downloads a file of the same name next night may write into it in
     place, and would reach a hard link.
 
+    What a method has put or removed outlives a power cut, with `sync` (default: as the environment says, else
+    yes); within `together`, when the block has ended.
+
     `public` is the address below which a web server serves the folder; without it, `url` says `file://`.
     """
 
-    def __init__(self, root: Path, *, public: str | None = None) -> None:
+    def __init__(self, root: Path, *, public: str | None = None, sync: bool | None = None) -> None:
         self.root = root.resolve()
         self._public = public
+        self._sync = os.environ.get(SYNC, "1") != "0" if sync is None else sync
 
     def _path(self, key: str) -> Path:
         return self.root / check_key(key)
@@ -52,6 +58,19 @@ class LocalStore:
     def _absent(self, key: str) -> NoObject:
         return NoObject(f"the store has no object {key}", where=self.root)
 
+    def _changing(self, key: str) -> AbstractContextManager[Block]:
+        # A lease is there for others at once, in a block, too; nobody misses it after a power cut.
+        return changing(alone=is_passing(key))
+
+    def _syncs(self, key: str) -> bool:
+        return self._sync and not is_passing(key)
+
+    def _rely(self, path: Path, key: str, *, content: bool = True) -> None:
+        """Within `together`, what was found there is to be as durable as what is put."""
+        block = current()
+        if block is not None and self._syncs(key):
+            block.rely(path, self.root, content=content)
+
     def put_file(self, source: Path, key: str) -> None:
         """See `ObjectStore.put_file`."""
         gone = InvalidInput(
@@ -65,13 +84,14 @@ class LocalStore:
         """`gone` is raised where the source is not there, or not any more."""
         path = self._path(key)
 
-        def write() -> bool:
+        def write(partial: Path) -> None:
             _remove_left(path)
-            return _write(path, lambda partial: fill(source, partial), create=True)
+            fill(source, partial)
 
-        def same() -> bool:
+        def same(written: Path | None) -> bool:
+            offered = written or source
             # Two names of one file need no reading.
-            return _same_file(path, source) or self._has(path, files.sha256_file(source), key)
+            return _same_file(path, offered) or self._has(path, files.sha256_file(offered), key)
 
         try:
             if not source.is_file():
@@ -82,14 +102,34 @@ class LocalStore:
                 raise
             raise gone from None
 
-    def _create(self, path: Path, key: str, write: Callable[[], bool], same: Callable[[], bool]) -> None:
-        """Have an object: by `write` where none is, else `same` compares; others may remove it meanwhile."""
-        for _ in range(_ATTEMPTS):
-            if (not path.exists() and write()) or same():
-                return
-        raise IntegrityError(
-            f"{key} is removed again and again while it is written", where=self.root, next_step="run again"
-        )
+    def _create(
+        self,
+        path: Path,
+        key: str,
+        write: Callable[[Path], object],
+        same: Callable[[Path | None], bool],
+    ) -> None:
+        """Have an object: by `write` where none is, else `same` compares; others may remove it meanwhile.
+
+        `same` is given what was written, None when nothing is.
+        """
+
+        def name(partial: Path) -> None:
+            for _ in range(ATTEMPTS):
+                if take_name(partial, path) or same(partial):
+                    return
+            raise IntegrityError(
+                f"{key} is removed again and again while it is written",
+                where=self.root,
+                next_step="run again",
+            )
+
+        with self._changing(key) as block:
+            if path.exists() and same(None):
+                if self._syncs(key):
+                    block.rely(path, self.root)
+            else:
+                block.write(path, write, name, root=self.root, sync=self._syncs(key))
 
     def _has(self, path: Path, digest: str, key: str) -> bool:
         """Whether an object is there, which then has to be of this digest."""
@@ -106,13 +146,21 @@ class LocalStore:
         """See `ObjectStore.put_bytes`."""
         path = self._path(key)
 
-        def write() -> bool:
-            return _write(path, lambda partial: _fill(partial, data), create=not overwrite)
+        def write(partial: Path) -> None:
+            partial.write_bytes(data)
 
         if overwrite:
-            write()
+            with self._changing(key) as block:
+                block.write(
+                    path,
+                    write,
+                    lambda partial: _replace(partial, path),
+                    root=self.root,
+                    sync=self._syncs(key),
+                )
         else:
-            self._create(path, key, write, lambda: self._has(path, hashlib.sha256(data).hexdigest(), key))
+            digest = hashlib.sha256(data).hexdigest()
+            self._create(path, key, write, lambda _: self._has(path, digest, key))
 
     def copy(self, source: str, key: str) -> None:
         """See `ObjectStore.copy`; a hard link where possible."""
@@ -121,7 +169,9 @@ class LocalStore:
     def read(self, key: str) -> bytes:
         """See `ObjectStore.read`."""
         with self._existing(key) as path:
-            return path.read_bytes()
+            data = path.read_bytes()
+        self._rely(path, key)
+        return data
 
     def read_range(self, key: str, start: int, length: int) -> bytes:
         """See `ObjectStore.read_range`."""
@@ -136,16 +186,27 @@ class LocalStore:
             facts = path.stat()
         except (FileNotFoundError, NotADirectoryError):
             return None
-        return _stored(key, facts) if stat.S_ISREG(facts.st_mode) else None
+        if not stat.S_ISREG(facts.st_mode):
+            return None
+        self._rely(path, key)
+        return _stored(key, facts)
 
     def exists(self, key: str) -> bool:
         """See `ObjectStore.exists`."""
-        return self._path(key).is_file()
+        path = self._path(key)
+        there = path.is_file()
+        if there:
+            self._rely(path, key)
+        return there
 
     def list(self, prefix: str) -> tuple[Stored, ...]:
         """See `ObjectStore.list`; what is still being written, or what no key can name, is no object."""
         found = ((f"{prefix}{name}", facts) for name, facts in _scan(self._folder(prefix)))
-        objects = (_stored(key, facts) for key, facts in found if is_key(key))
+        objects = [_stored(key, facts) for key, facts in found if is_key(key)]
+        if current() is not None:
+            for one in objects:
+                # It had its name only when its content was synced.
+                self._rely(self.root / one.key, one.key, content=False)
         return tuple(sorted(objects, key=lambda one: one.key))
 
     def folders(self, prefix: str) -> tuple[str, ...]:
@@ -167,21 +228,8 @@ class LocalStore:
 
     def delete(self, key: str) -> None:
         """See `ObjectStore.delete`; folders that become empty go, too."""
-        path = self._path(key)
-        try:
-            path.unlink(missing_ok=True)
-        except NotADirectoryError:
-            # Below what is itself an object there is nothing.
-            return
-        except OSError as error:
-            raise files.disk_error(error, path) from error
-        for folder in path.parents:
-            if folder == self.root:
-                return
-            try:
-                folder.rmdir()
-            except OSError:
-                return
+        with self._changing(key) as block:
+            block.remove(self._path(key), root=self.root, sync=self._syncs(key))
 
     def digest(self, key: str) -> str:
         """See `ObjectStore.digest`."""
@@ -222,47 +270,8 @@ def _scan(root: Path) -> Iterator[tuple[str, os.stat_result]]:
             ) from error
 
 
-def _write(path: Path, fill: Callable[[Path], object], *, create: bool) -> bool:
-    """Put what `fill` writes at `path`, whole or not at all; False when it is to be created and is there.
-
-    Several may write one key: each fills a file of its own, and one link wins.
-    """
-    partial = path.with_name(f"{path.name}.{secrets.token_hex(8)}{files.PARTIAL}")
-    try:
-        _into_folder(partial, fill)
-        return _settle(partial, path, create=create)
-    except OSError as error:
-        raise files.disk_error(error, path) from error
-    finally:
-        with contextlib.suppress(OSError):
-            partial.unlink(missing_ok=True)
-
-
-def _into_folder(partial: Path, fill: Callable[[Path], object]) -> None:
-    for attempt in range(1, _ATTEMPTS + 1):
-        try:
-            # Who removes the last file of a folder removes the folder: between any two of these steps, too.
-            # mkdir then says "File exists" of a folder that is gone when it looks.
-            partial.parent.mkdir(parents=True, exist_ok=True)
-            fill(partial)
-            return
-        except (FileNotFoundError, FileExistsError):
-            if attempt == _ATTEMPTS:
-                raise
-
-
-def _settle(partial: Path, path: Path, *, create: bool) -> bool:
-    if not create:
-        partial.replace(path)
-        return True
-    try:
-        os.link(partial, path)
-    except FileExistsError:
-        return False
-    except OSError:
-        # A file system without links: the last of two writers at once wins, which their digests tell.
-        partial.replace(path)
-    return True
+def _replace(partial: Path, path: Path) -> None:
+    partial.replace(path)
 
 
 def _same_file(one: Path, other: Path) -> bool:
@@ -270,11 +279,6 @@ def _same_file(one: Path, other: Path) -> bool:
         return one.samefile(other)
     except OSError:
         return False
-
-
-def _fill(partial: Path, data: bytes) -> None:
-    with partial.open("wb") as stream:
-        stream.write(data)
 
 
 def _link_or_copy(source: Path, partial: Path) -> None:

@@ -84,7 +84,7 @@ _MEANINGS = {
     "hard-links": (
         False,
         "files come in as links and take no room",
-        "files come in as copies; two writers at once are noticed by their digests",
+        "files come in as copies; where renaming replaces what is there, nothing can be put",
     ),
     "clock": (
         True,

@@ -13,6 +13,7 @@ from rocwright.model.gpu import in_order, is_target
 from rocwright.model.sets import FileEntry, canonical_json
 from rocwright.store.index.listed import ListedFile, flat_page
 from rocwright.store.layout import KINDS, Kind
+from rocwright.store.objects.durable import together
 from rocwright.store.objects.protocol import ObjectStore
 from rocwright.store.pool import describe_files, is_distribution, put_distribution
 from rocwright.store.runs.run import (
@@ -157,10 +158,14 @@ def upload_run(
     entries = _described(paths, run, kind)
     plan = plan_upload(store, entries, run, group, kind)
     by_name = {path.name: path for path in paths}
-    for entry in each("uploading", entries, size=lambda entry: entry.size):
-        # Those that are known, too: a file or its metadata may have been lost since.
-        put_distribution(store, by_name[entry.name], entry, plan.prefix + entry.name)
-        store.put_bytes(f"{plan.prefix}_records/{entry.name}.json", canonical_json(entry))
+    with together():
+        for entry in each("uploading", entries, size=lambda entry: entry.size):
+            # Those that are known, too: a file or its metadata may have been lost since.
+            put_distribution(store, by_name[entry.name], entry, plan.prefix + entry.name)
+    with together():
+        for entry in entries:
+            store.put_bytes(f"{plan.prefix}_records/{entry.name}.json", canonical_json(entry))
+    for entry in entries:
         note(f"stored {entry.name} ({entry.size:,} bytes)")
     listed = _write_pages(store, run, group, kind, result)
     return Uploaded(

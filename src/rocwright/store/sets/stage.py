@@ -15,6 +15,7 @@ from rocwright.store.index.set_pages import publish_set_pages
 from rocwright.store.layout import channel_prefix, set_prefix
 from rocwright.store.lease import leased
 from rocwright.store.mend.heal import heal_receipt
+from rocwright.store.objects.durable import together
 from rocwright.store.objects.local import LocalStore
 from rocwright.store.objects.protocol import ObjectStore
 from rocwright.store.pool import put_pooled
@@ -92,21 +93,26 @@ def record_set(
 ) -> None:
     """Put the files into the store, then the manifest, the statements, the receipt and the set's own pages.
 
-    Running again after an interruption completes the set, and puts back what of it is damaged.
+    In this order, also on a disk that loses power. Running again after an interruption completes the set, and
+    puts back what of it is damaged.
     """
     digest = set_id(manifest)
     # What a machine that lost its power left in a folder may have the right size and hold nothing.
     reread = isinstance(store, LocalStore)
-    for entry in each("storing", manifest.files, size=lambda entry: entry.size):
-        put_pooled(store, files[entry.name], entry, reread=reread)
+    with together():
+        for entry in each("storing", manifest.files, size=lambda entry: entry.size):
+            put_pooled(store, files[entry.name], entry, reread=reread)
     save_set(store, manifest)
-    for statement in statements:
-        save_statement(store, digest, statement)
+    with together():
+        for statement in statements:
+            save_statement(store, digest, statement)
     _hold(store, manifest)
-    for entry in manifest.files:
-        put_pooled(store, files[entry.name], entry)
     heal_receipt(store, manifest)
-    save_receipt(store, manifest, rfc3339(now))
+    with together():
+        for entry in manifest.files:
+            put_pooled(store, files[entry.name], entry)
+    with together():
+        save_receipt(store, manifest, rfc3339(now))
     publish_set_pages(store, read_listed(store, digest))
 
 
