@@ -74,7 +74,7 @@ class Allowance:
             raise http.client.HTTPException(f"its answer has a head of more than {_MOST_HEAD:,} bytes")
 
 
-class _Reader(io.RawIOBase):
+class _PacedRaw(io.RawIOBase):
     """What comes from a socket, as long as the allowance lasts."""
 
     def __init__(
@@ -114,7 +114,7 @@ def paced(
 
     def answer(sock: socket.socket, *given: Any, **named: Any) -> http.client.HTTPResponse:
         response = http.client.HTTPResponse(sock, *given, **named)
-        response.fp = io.BufferedReader(_Reader(sock, response.fp.detach(), allowance, timeout_s))
+        response.fp = io.BufferedReader(_PacedRaw(sock, response.fp.detach(), allowance, timeout_s))
         return response
 
     connection.response_class = cast("Any", answer)
