@@ -21,9 +21,10 @@ def plain(text: str, *, where: str) -> dict[str, Any]:
     """The values of TOML text; raises `InvalidData` naming file and line."""
     try:
         values: dict[str, Any] = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:  # also for numbers of thousands of digits
+        why = str(error) if isinstance(error, ValueError) else "it is nested too deeply"
         raise InvalidData(
-            f"{where} is not valid TOML: {error}", where=where, next_step="correct the line that is named"
+            f"{where} is not valid TOML: {why}", where=where, next_step="correct the line that is named"
         ) from error
     return values
 

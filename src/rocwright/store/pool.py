@@ -16,7 +16,7 @@ from email.message import Message
 from email.parser import HeaderParser
 from itertools import pairwise
 from pathlib import Path
-from typing import IO, cast
+from typing import IO
 
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
@@ -37,6 +37,7 @@ from rocwright.store.layout import file_key, metadata_key
 from rocwright.store.objects.protocol import ObjectStore, read_there
 from rocwright.system.files import sha256_file, verify_sha256
 from rocwright.system.progress import each
+from rocwright.system.tarballs import bounded_members, opened_tar
 from rocwright.wheel.read import DAMAGED
 
 WHEEL, SDIST = ".whl", ".tar.gz"
@@ -266,8 +267,8 @@ def _sdist_metadata(path: Path) -> bytes:
     wanted = f"{path.name.removesuffix(SDIST)}/PKG-INFO"
     with gzip.open(path) as packed:
         stream = _Bounded(packed, path)
-        with tarfile.open(fileobj=cast("IO[bytes]", stream), mode="r|") as archive:
-            for member in archive:
+        with opened_tar(stream) as archive:
+            for member in bounded_members(archive, path.stat().st_size):
                 if member.name == wanted and member.isfile():
                     content = archive.extractfile(member)
                     assert content is not None

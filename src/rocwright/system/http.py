@@ -19,17 +19,20 @@ from types import TracebackType
 from typing import TypeVar
 
 from rocwright.errors import IntegrityError, InvalidInput, Unreachable
-from rocwright.system.files import atomic_write
-from rocwright.system.http_send import Passing, Refused, Sender, shown
+from rocwright.system.files import atomic_write, require_space
+from rocwright.system.http_pace import Pace, TooSlow
+from rocwright.system.http_send import Passing, Refused, Sender, number, shown
 from rocwright.system.progress import counted
 from rocwright.system.remote import PAUSES_S
 
-__all__ = ["FileRange", "NoRanges", "Refused", "Response", "Web"]
+__all__ = ["FileRange", "NoRanges", "Pace", "Refused", "Response", "Web"]
 
 _T = TypeVar("_T")
 _CHUNK = 1 << 18
 _MOST_WAIT_S = 20.0
-_RANGE = re.compile(r"bytes (?P<first>[0-9]+)-(?P<last>[0-9]+)/(?P<total>[0-9]+)")
+# Some servers do not say how much they send, and no wheel or tarball has more.
+_LARGEST_FILE = 256 << 30
+_RANGE = re.compile(r"bytes (?P<first>[0-9]{1,18})-(?P<last>[0-9]{1,18})/(?P<total>[0-9]{1,18})")
 # zlib's word for "gzip or zlib, see which".
 _EITHER = zlib.MAX_WBITS | 32
 
@@ -65,15 +68,21 @@ class FileRange:
 class Web:
     """Asks web servers; for use by several threads, and as a context manager.
 
-    No single read waits longer than `timeout_s`; what is read into memory is there within `deadline_s`.
-    `pauses` are the seconds before each further try. `received` counts bytes of content.
+    No single read waits longer than `timeout_s`; what is read into memory is there within `deadline_s`, and
+    so is the head of every answer; files of any size come at `pace` or faster. `pauses` are the seconds
+    before each further try: what was too slow is not tried again. `received` counts bytes of content.
     """
 
     def __init__(
-        self, *, timeout_s: float = 30.0, deadline_s: float = 180.0, pauses: tuple[float, ...] = PAUSES_S
+        self,
+        *,
+        timeout_s: float = 30.0,
+        deadline_s: float = 180.0,
+        pauses: tuple[float, ...] = PAUSES_S,
+        pace: Pace | None = None,
     ) -> None:
         self.received = 0
-        self._sender = Sender(timeout_s)
+        self._sender = Sender(timeout_s, deadline_s, pace or Pace())
         self._deadline, self._pauses = deadline_s, pauses
         self._lock = Lock()
 
@@ -107,8 +116,8 @@ class Web:
         """How many bytes a file has, without its content."""
         try:
             answer = self._tried("HEAD", url, {"Accept-Encoding": "identity"}, 0)
-            if (length := answer.headers.get("content-length", "")).isdigit():
-                return int(length)
+            if (length := number(answer.headers.get("content-length"))) is not None:
+                return length
         except Refused as error:
             # Some servers, and some signed addresses, know GET only.
             if error.status not in (403, 405, 501):
@@ -137,17 +146,20 @@ class Web:
     def save(self, url: str, path: Path, *, sha256: str | None = None) -> str:
         """Download a file to `path`, which is there whole or not at all; returns its hex sha256.
 
-        Raises `IntegrityError` when it has another digest than `sha256`.
+        Raises `IntegrityError` when it has another digest than `sha256`, `NoSpace` when the disk has not the
+        room that the server announces, `InvalidInput` for a file without end.
         """
 
         def act() -> str:
             with self._sender.answered("GET", url, {"Accept-Encoding": "identity"}) as (where, response):
                 digest = hashlib.sha256()
+                if response.length is not None:
+                    require_space(path.absolute().parent, response.length, purpose=f"downloading {path.name}")
                 with (
                     atomic_write(path) as stream,
                     counted(f"downloading {path.name}", response.length) as count,
                 ):
-                    for piece in self._pieces(response):
+                    for piece in self._pieces(where, response):
                         digest.update(piece)
                         stream.write(piece)
                         count.add(len(piece))
@@ -172,11 +184,12 @@ class Web:
         into: Path | None = None,
     ) -> Response:
         def act() -> Response:
+            end = time.monotonic() + self._deadline
             with self._sender.answered(method, url, headers) as (where, response):
                 said = {name.lower(): value for name, value in response.getheaders()}
                 if into is not None and response.status == 200:
                     with atomic_write(into) as stream:
-                        stream.writelines(self._pieces(response))
+                        stream.writelines(self._pieces(where, response))
                     return Response(where, response.status, said)
                 most = limit
                 if most_whole is not None and response.status == 200:
@@ -189,7 +202,7 @@ class Web:
                         )
                 if (response.length or 0) > most:
                     raise _too_large(where, most)
-                pieces = self._pieces(response, end=time.monotonic() + self._deadline)
+                pieces = self._pieces(where, response, end=end)
                 body = _unpacked(pieces, said.get("content-encoding", ""), most, where)
                 return Response(where, response.status, said, body)
 
@@ -213,16 +226,20 @@ class Web:
                 time.sleep(min(_MOST_WAIT_S, max(self._pauses[failures], failure.wait)))
                 failures += 1
 
-    def _pieces(self, response: http.client.HTTPResponse, *, end: float | None = None) -> Iterator[bytes]:
-        """The body as it arrives; raises `Passing` where it ends early or is too slow."""
+    def _pieces(
+        self, where: str, response: http.client.HTTPResponse, *, end: float | None = None
+    ) -> Iterator[bytes]:
+        """The body as it comes; raises `Passing` where it ends early, `InvalidInput` where it never does."""
         length, done = response.length, 0
         while piece := response.read1(_CHUNK):
             done += len(piece)
+            if done > _LARGEST_FILE:
+                raise _too_large(where, _LARGEST_FILE)
             with self._lock:
                 self.received += len(piece)
             yield piece
             if end is not None and time.monotonic() > end:
-                raise Passing(f"only {done:,} bytes came within {self._deadline:g} s")
+                raise TooSlow(done, self._deadline)
         if length is not None and done < length:
             raise Passing(f"it ended after {done:,} of {length:,} bytes")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import re
 import ssl
 import threading
 from base64 import b64encode
@@ -12,6 +13,7 @@ from urllib.parse import SplitResult, quote, unquote, urljoin, urlsplit, urlunsp
 from urllib.request import getproxies, proxy_bypass
 
 from rocwright.errors import InvalidInput, Unreachable
+from rocwright.system.http_pace import Allowance, Pace, TooSlow, paced
 from rocwright.system.redact import without_login
 
 Origin = tuple[str, str, int]
@@ -63,10 +65,15 @@ class Refused(Unreachable):
 
 
 class Sender:
-    """Sends requests; for use by several threads."""
+    """Sends requests; for use by several threads.
 
-    def __init__(self, timeout_s: float) -> None:
+    No single read waits longer than `timeout_s`; the head of an answer, with all redirections to it, is there
+    within `head_s`, and everything comes at the `pace`.
+    """
+
+    def __init__(self, timeout_s: float, head_s: float, pace: Pace) -> None:
         self.timeout_s = timeout_s
+        self._head_s, self._pace = head_s, pace
         self.requests = 0
         self._logins: dict[Origin, str] = {}
         self._here = threading.local()
@@ -112,12 +119,16 @@ class Sender:
         Raises `Passing` for what may be gone in a moment, `Unreachable` for any other failure.
         """
         where = self.enter(url)
+        allowance = Allowance(self._pace, self._head_s)
         for _ in range(_MOST_REDIRECTS + 1):
             connection, proxied = self._connection(_origin(where))
+            paced(connection, allowance, self.timeout_s)
+            allowance.next_head()
             whole = False
             response: http.client.HTTPResponse | None = None
             try:
                 response = self._send(connection, method, where, {**headers, **proxied}, full=bool(proxied))
+                allowance.content()
                 if response.status in _REDIRECTS:
                     where = self._redirected(where, response)
                 else:
@@ -132,7 +143,13 @@ class Sender:
                     where=shown(where),
                     next_step="check this machine's clock; SSL_CERT_FILE names more authorities",
                 ) from error
-            except http.client.InvalidURL as error:
+            except TooSlow as error:
+                raise Unreachable(
+                    f"{shown(where)} is too slow: {error}",
+                    where=shown(where),
+                    next_step="run again when the network or the server is faster, or name another server",
+                ) from error
+            except (http.client.InvalidURL, UnicodeError) as error:
                 raise InvalidInput(
                     f"{shown(where)!r} is not an address: {error}",
                     next_step="write it in full: https://host/path/",
@@ -178,9 +195,14 @@ class Sender:
         return connection.getresponse()
 
     def _redirected(self, where: str, response: http.client.HTTPResponse) -> str:
-        target = urljoin(where, response.getheader("Location") or "")
+        try:
+            target = urljoin(where, response.getheader("Location") or "")
+            before, after = urlsplit(where).scheme, urlsplit(target).scheme
+        except ValueError as error:
+            raise Unreachable(
+                f"{shown(where)} redirects to what is no address: {error}", where=shown(where)
+            ) from error
         response.read(_SMALL)
-        before, after = urlsplit(where).scheme, urlsplit(target).scheme
         if after not in _PORTS or (before, after) == ("https", "http"):
             raise Unreachable(
                 f"{shown(where)} redirects to {shown(target)}, which is not followed",
@@ -220,6 +242,11 @@ class Sender:
         return http.client.HTTPSConnection(host, port, timeout=self.timeout_s, context=self._tls)
 
 
+def number(text: str | None) -> int | None:
+    """The number that a header holds; None where it holds none, or one that is none of bytes or seconds."""
+    return int(text) if text and re.fullmatch("[0-9]{1,18}", text) else None
+
+
 def _origin(url: str) -> Origin:
     parts = urlsplit(url)
     return parts.scheme, parts.hostname or "", parts.port or _PORTS[parts.scheme]
@@ -232,10 +259,8 @@ def _basic(parts: SplitResult) -> str:
 
 def _require_good(response: http.client.HTTPResponse, where: str) -> None:
     if response.status in _PASSING:
-        wait = response.getheader("Retry-After") or ""
-        raise Passing(
-            f"it answers {response.status} {response.reason}", float(wait) if wait.isdigit() else 0.0
-        )
+        wait = number(response.getheader("Retry-After")) or 0
+        raise Passing(f"it answers {response.status} {response.reason}", wait)
     if response.status not in _GOOD:
         headers = {name.lower(): value for name, value in response.getheaders()}
         raise Refused(where, response.status, response.reason, headers)

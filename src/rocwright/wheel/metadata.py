@@ -118,11 +118,28 @@ def render_metadata(metadata: Metadata) -> bytes:
     return ("".join(lines) + body).encode()
 
 
+# Far above any real METADATA; readers of headers and ranges take time that grows with the square of them.
+_MOST_HEADERS, _LONGEST_RANGE = 50_000, 4096
+
+
+def beyond_bounds(data: bytes) -> str | None:
+    """What of METADATA is more than can be right; None for any real one."""
+    head = re.split(rb"\r?\n\r?\n", data, maxsplit=1)[0]
+    if (count := head.count(b"\n")) > _MOST_HEADERS:
+        return f"{count + 1:,} lines of headers"
+    for text in re.findall(rb"(?im)^Requires-Python:(.*(?:\n[ \t].*)*)", head):
+        if len(text) > _LONGEST_RANGE:
+            return f"Requires-Python with {len(text):,} letters"
+    return None
+
+
 def parse_metadata(data: bytes) -> Metadata:
     """METADATA of any version as a value; fields that are not kept are ignored.
 
     Raises `InvalidWheel` when name or version are missing or a field is malformed.
     """
+    if (what := beyond_bounds(data)) is not None:
+        raise InvalidWheel(f"METADATA has {what}, which is more than can be right")
     raw, _ = parse_email(data)
     if "name" not in raw or "version" not in raw:
         raise InvalidWheel("METADATA lacks Name or Version")

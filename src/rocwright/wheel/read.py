@@ -131,7 +131,7 @@ def parse_wheel(path: Path, members: tuple[WheelMember, ...], text: Callable[[st
         raise InvalidWheel(f"{path.name}: {error.what}", where=path) from error
     if (canonicalize_name(metadata.name), Version(metadata.version)) != (name, version):
         raise InvalidWheel(f"{path.name}: METADATA is of {metadata.name} {metadata.version}", where=path)
-    wheel_file = _headers(texts["WHEEL"])
+    wheel_file = all_headers(texts["WHEEL"])
     return Wheel(
         path=path,
         name=str(name),
@@ -280,15 +280,14 @@ def _text(archive: zipfile.ZipFile, name: str, path: Path) -> bytes:
     return archive.read(info)
 
 
-def _headers(data: bytes) -> dict[str, tuple[str, ...]]:
+def all_headers(data: bytes) -> dict[str, tuple[str, ...]]:
     """`Key: value` lines by lower-case key."""
-    headers: dict[str, tuple[str, ...]] = {}
+    headers: dict[str, list[str]] = {}
     for line in data.decode("utf-8", "replace").splitlines():
         key, found, value = line.partition(":")
         if found:
-            key = key.strip().lower()
-            headers[key] = (*headers.get(key, ()), value.strip())
-    return headers
+            headers.setdefault(key.strip().lower(), []).append(value.strip())
+    return {key: tuple(values) for key, values in headers.items()}
 
 
 def installed_together(wheels: Sequence[Wheel]) -> list[list[Wheel]]:

@@ -14,7 +14,8 @@ from packaging.metadata import parse_email
 from rocwright.check.facts import Headers, OriginFacts
 from rocwright.device_code.origin import LARGEST_ORIGIN, is_origin, parse_origin, speaks_of_origin
 from rocwright.errors import InvalidArchive
-from rocwright.wheel.read import place_of
+from rocwright.wheel.metadata import beyond_bounds
+from rocwright.wheel.read import all_headers, place_of
 
 # Sources that rules read; far above any real source, as is that of RECORD.
 LARGEST_TEXT, LARGEST_RECORD = 4 << 20, 32 << 20
@@ -111,19 +112,15 @@ def all_values(text: bytes | None) -> dict[str, tuple[str, ...]] | None:
     """Every `Key: value` line of WHEEL by its key in lower case; None without the file."""
     if text is None:
         return None
-    found: dict[str, tuple[str, ...]] = {}
-    for line in text.decode("utf-8", "replace").splitlines():
-        key, colon, value = line.partition(":")
-        if colon:
-            found[key.strip().lower()] = (*found.get(key.strip().lower(), ()), value.strip())
-    return found
+    return all_headers(text)
 
 
 def read_headers(data: bytes | None) -> Headers:
     """METADATA or PKG-INFO as written."""
     if data is None:
         return Headers()
-    raw, unparsed = parse_email(data)
+    left = beyond_bounds(data)
+    raw, unparsed = parse_email(data if left is None else b"")
     bad = _not_utf8(data)
     twice = {
         key: tuple(values)
@@ -136,6 +133,7 @@ def read_headers(data: bytes | None) -> Headers:
         for key, values in unparsed.items()
         if key not in twice and (bad is None or not _spoilt(key, values))
     ]
+    odd += [] if left is None else [left]
     requires, extras = raw.get("requires_dist", []), raw.get("provides_extra", [])
     for field, found in (("Requires-Dist", requires), ("Provides-Extra", extras)):
         if len(found) > _MOST_FIELDS:

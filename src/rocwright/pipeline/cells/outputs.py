@@ -33,6 +33,7 @@ from rocwright.system.files import (
 )
 from rocwright.system.links import make_link
 from rocwright.system.locks import turn
+from rocwright.system.tarballs import bounded_members, opened_tar
 
 Say = Callable[[str], None]
 # Notes of what was compared, objects under way: of this machine only.
@@ -304,9 +305,9 @@ def _unpack(packed: Path, fresh: Path) -> None:
     with (
         packed.open("rb") as stream,
         zstandard.ZstdDecompressor().stream_reader(stream) as content,
-        tarfile.open(fileobj=content, mode="r|") as archive,
+        opened_tar(content) as archive,
     ):
-        for member in archive:
+        for member in bounded_members(archive, packed.stat().st_size):
             if member.name.startswith("/") or ".." in member.name.split("/"):
                 raise ValueError(f"{member.name} leaves it")
             path = fresh / member.name

@@ -27,6 +27,7 @@ from rocwright.sdk.links import follow
 from rocwright.system.files import CHUNK, atomic_directory, require_space, verify_sha256
 from rocwright.system.parallel import in_order
 from rocwright.system.progress import counted
+from rocwright.system.tarballs import TarBomb, bounded_members, opened_tar
 
 # Put behind every zstd stream. Only the end of a whole stream leaves these bytes as the last that come out.
 _MARK = b"rocwright: the end"
@@ -67,10 +68,14 @@ class UnpackedStream:
         self.position += len(data)
         return data
 
-    def drain(self) -> None:
-        """Read to the end: what the packed stream says of itself there is checked, too."""
+    def drain(self, most: int) -> None:
+        """Read to the end: what the packed stream says of itself there is checked, too.
+
+        Raises `TarBomb` where more than `most` bytes come out.
+        """
         while self.read(CHUNK):
-            pass
+            if self.position > most:
+                raise TarBomb("what follows its last member has no end")
 
 
 class _Zstd:
@@ -111,6 +116,8 @@ class _Marked:
 
 
 SUFFIXES = (".tar.zst", ".tar.xz")
+# Zeros that programs write behind the last member.
+_PADDING = 64 << 20
 # Of a tarball of a whole installation.
 TARBALLS = (*SUFFIXES, ".tar.gz", ".tgz")
 SIDECAR = ".sha256sum"
@@ -281,13 +288,13 @@ def _extract(path: Path, target: Path, *, manifest: bool = True) -> _Outcome:
         with (
             UnpackedStream(path) as stream,
             # Reading in sequence asks for nothing but read().
-            tarfile.open(fileobj=cast("IO[bytes]", stream), mode="r|", bufsize=CHUNK) as tar,
+            opened_tar(stream, bufsize=CHUNK) as tar,
         ):
             tree = _Tree(path, target, manifest)
-            for member in tar:
+            for member in bounded_members(tar, path.stat().st_size):
                 tree.add(tar, member)
             end = tar.offset
-            stream.drain()
+            stream.drain(max(_PADDING, end + _PADDING))
             # An archive cut between two members looks finished to the reader; only the block of zeros that
             # has to come after the last one tells.
             if stream.position < end + tarfile.BLOCKSIZE:
@@ -295,6 +302,8 @@ def _extract(path: Path, target: Path, *, manifest: bool = True) -> _Outcome:
             return tree.finish()
     except EOFError as error:
         raise _damaged(path, "ends in the middle") from error
+    except TarBomb as error:
+        raise _damaged(path, f"is not unpacked: {error}") from error
     except DAMAGE as error:
         raise _damaged(path, f"is damaged: {error}") from error
 

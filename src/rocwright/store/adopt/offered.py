@@ -36,6 +36,10 @@ ENDINGS = (".whl", ".tar.gz")
 Node = tuple[str, str]
 
 
+# No file system takes more.
+_LONGEST_NAME = 255
+
+
 @dataclass(frozen=True)
 class Link:
     """A file as a page links to it; nothing of it is verified yet.
@@ -135,6 +139,9 @@ def _offered(link: Link) -> Offered | str:
     """The file behind a link; or why it is none, as text."""
     if _FILE_NAME.fullmatch(link.name) is None:
         return f"{link.name!r} is not the file name of a wheel or sdist"
+    if len(link.name) > _LONGEST_NAME:
+        # Its tags could stand for millions.
+        return f"{link.name[:40]!r}… has {len(link.name):,} letters, more than a file name can have"
     try:
         if link.name.endswith(".whl"):
             project, version, _, tags = parse_wheel_filename(link.name)

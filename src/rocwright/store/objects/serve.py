@@ -10,27 +10,30 @@ from __future__ import annotations
 import hashlib
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, cast
 from urllib.parse import quote, unquote, urlsplit
 
 from rocwright.data import load_table
 from rocwright.errors import InvalidInput, RocwrightError
 from rocwright.model.channels import Channels
 from rocwright.store.layout import JSON_PAGES, channel_prefix, headers_for, is_key
+from rocwright.store.objects.clients import Bounds, Clients, Head
 from rocwright.store.objects.local import LocalStore
 from rocwright.store.objects.protocol import ObjectStore, Stored
 
 _PIECE = 4 << 20
 # Smaller objects are read whole, and their ETag is a digest: a page may be written twice within a second.
 _SMALL = 4 << 20
-_RANGE = re.compile(r"bytes=(\d*)-(\d*)")
+_RANGE = re.compile(r"bytes=([0-9]*)-([0-9]*)")
+# No file has a size of more digits.
+_MOST_DIGITS = 18
 _POOLED = re.compile(r"files/([0-9a-f]{64})/[^/]+")
 
 
@@ -38,6 +41,26 @@ class _Server(ThreadingHTTPServer):
     daemon_threads = True
     # Installers open many connections at once.
     request_queue_size = 128
+
+    def __init__(self, address: tuple[str, int], handler: Any, bounds: Bounds) -> None:
+        self.clients = Clients(bounds)
+        super().__init__(address, handler)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """A new connection: it gets a thread if there is room for one."""
+        if self.clients.enter(request):
+            super().process_request(request, client_address)
+        else:
+            self.shutdown_request(request)
+
+    def shutdown_request(self, request: Any) -> None:
+        """A connection ends."""
+        self.clients.leave(request)
+        super().shutdown_request(request)
+
+    def service_actions(self) -> None:
+        """Between connections, and several times a second without any."""
+        self.clients.end_overdue()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A client that went away is no error of ours, and what else happens is answered by the handler."""
@@ -56,6 +79,22 @@ class _Handler(BaseHTTPRequestHandler):
         self.requests = requests
         super().__init__(*arguments)
 
+    def setup(self) -> None:
+        """A connection begins."""
+        super().setup()
+        self.clients = cast("_Server", self.server).clients
+        self.head = Head(cast("IO[bytes]", self.rfile), self.clients.bounds.head)
+        self.rfile = cast("Any", self.head)
+
+    def handle_one_request(self) -> None:
+        """Each request may be as large, and take as long, as any other."""
+        self.head.again()
+        try:
+            super().handle_one_request()
+        except ConnectionError:
+            self.close_connection = True
+        self.clients.further(self.connection)
+
     def do_GET(self) -> None:
         """An object, a part of it, or that the client has it already."""
         self._answer()
@@ -67,13 +106,24 @@ class _Handler(BaseHTTPRequestHandler):
     def _answer(self) -> None:
         if self.requests is not None:
             self.requests.append(self.path)
+        # What would follow as content is no request.
+        if self.headers.get("Content-Length", "0") != "0" or "Transfer-Encoding" in self.headers:
+            self.close_connection = True
         try:
+            if self.clients.is_refused(self.connection):
+                self.close_connection = True
+                self._plain(HTTPStatus.SERVICE_UNAVAILABLE, {"Retry-After": "1", "Connection": "close"})
+                return
+            self.clients.further(self.connection)
             self._find()
         except ConnectionError:
             self.close_connection = True
         except PermissionError:
             # Whoever serves a folder may not read all of it.
             self._plain(HTTPStatus.FORBIDDEN)
+        except OSError:
+            # A name that no file can have.
+            self._plain(HTTPStatus.NOT_FOUND)
         except RocwrightError:
             # A store that does not answer, or an object that went away in between.
             self._plain(HTTPStatus.BAD_GATEWAY)
@@ -154,26 +204,39 @@ class _Handler(BaseHTTPRequestHandler):
             return 0, size
         first, last = asked.groups()
         if not first:
-            length = min(int(last), size)
+            length = min(_number(last), size)
             return (size - length, length) if length else None
-        start, end = int(first), min(int(last), size - 1) if last else size - 1
+        start, end = _number(first), min(_number(last), size - 1) if last else size - 1
         return (start, end - start + 1) if start <= end else None
 
     def _body(self, key: str, content: bytes | None, start: int, length: int) -> None:
-        if content is not None:
-            self.wfile.write(memoryview(content)[start : start + length])
-            return
         try:
+            if content is not None:
+                self._pieces(memoryview(content)[start : start + length])
+                return
             if isinstance(self.store, LocalStore):
                 with (self.store.root / key).open("rb") as stream:
-                    self.connection.sendfile(stream, start, length)
+                    for position, some in self._parts(start, length, self.clients.bounds.piece):
+                        self.clients.further(self.connection, some)
+                        if self.connection.sendfile(stream, position, some) != some:
+                            # It became shorter.
+                            raise ConnectionError
                 return
-            for position in range(start, start + length, _PIECE):
-                piece = self.store.read_range(key, position, min(_PIECE, start + length - position))
-                self.wfile.write(piece)
+            for position, some in self._parts(start, length, _PIECE):
+                self._pieces(memoryview(self.store.read_range(key, position, some)))
         except (OSError, RocwrightError):
             # Too late for another answer; the client sees that it is short.
             self.close_connection = True
+
+    def _pieces(self, content: memoryview) -> None:
+        for position, some in self._parts(0, len(content), self.clients.bounds.piece):
+            self.clients.further(self.connection, some)
+            self.wfile.write(content[position : position + some])
+
+    @staticmethod
+    def _parts(start: int, length: int, most: int) -> Iterator[tuple[int, int]]:
+        end = start + length
+        return ((place, min(most, end - place)) for place in range(start, end, most))
 
     def _redirect(self, status: HTTPStatus, key: str, *, vary: bool = False) -> None:
         headers = {"Location": f"/{quote(key)}", "Content-Length": "0"}
@@ -184,10 +247,10 @@ class _Handler(BaseHTTPRequestHandler):
             }
         self._start(status, headers)
 
-    def _plain(self, status: HTTPStatus) -> None:
+    def _plain(self, status: HTTPStatus, more: Mapping[str, str] = {}) -> None:
         text = f"{status.value} {status.phrase}\n".encode()
         headers = {"Content-Type": "text/plain; charset=utf-8", "Content-Length": str(len(text))}
-        self._start(status, {**headers, "Cache-Control": "no-store"})
+        self._start(status, {**headers, "Cache-Control": "no-store", **more})
         if self.command == "GET":
             self.wfile.write(text)
 
@@ -199,6 +262,12 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base class's name
         """Stay quiet."""
+
+
+def _number(digits: str) -> int:
+    """What a client asks for; beyond the size of any file all numbers mean the same."""
+    kept = digits.lstrip("0") or "0"
+    return int(kept) if len(kept) <= _MOST_DIGITS else int(10**_MOST_DIGITS)
 
 
 def _etag(stored: Stored, content: bytes | None) -> str:
@@ -218,15 +287,22 @@ def _has(condition: str | None, etag: str) -> bool:
 
 
 def make_server(
-    store: ObjectStore, *, port: int = 0, max_age: int | None = None, requests: list[str] | None = None
+    store: ObjectStore,
+    *,
+    port: int = 0,
+    max_age: int | None = None,
+    requests: list[str] | None = None,
+    bounds: Bounds | None = None,
 ) -> ThreadingHTTPServer:
     """A server of `store` on a port of 127.0.0.1 (0: any free port), not running yet.
+
+    No client can block the others: `bounds` say how many there may be, and how slow.
 
     Raises `InvalidInput` for a port that is taken or that this user may not use.
     """
     keep = load_table("channels", Channels).max_age if max_age is None else max_age
     try:
-        return _Server(("127.0.0.1", port), partial(_Handler, store, keep, requests))
+        return _Server(("127.0.0.1", port), partial(_Handler, store, keep, requests), bounds or Bounds())
     except (OSError, OverflowError) as error:
         raise InvalidInput(
             f"port {port} of 127.0.0.1 cannot be used: {error}",
@@ -241,14 +317,18 @@ def address_of(server: ThreadingHTTPServer) -> str:
 
 @contextmanager
 def serving(
-    root: Path | ObjectStore, *, requests: list[str] | None = None, max_age: int | None = None
+    root: Path | ObjectStore,
+    *,
+    requests: list[str] | None = None,
+    max_age: int | None = None,
+    bounds: Bounds | None = None,
 ) -> Iterator[str]:
     """Serve a store, or a folder as a store, on a free port of 127.0.0.1 while the block runs.
 
     Yields the base URL, ending with `/`. The path of each request is appended to `requests`, as it was sent.
     """
     store = LocalStore(root) if isinstance(root, Path) else root
-    server = make_server(store, max_age=max_age, requests=requests)
+    server = make_server(store, max_age=max_age, requests=requests, bounds=bounds)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
     thread.start()
     try:
