@@ -26,6 +26,14 @@ import msgspec
 from real.store.history_builds import FAMILIES, Build, build, error_found, history_channels
 from real.store.history_checks import MAX_AGE, PROJECTS, WISHES, Checker, Truth, Violation
 from real.store.history_evidence import lacking
+from real.store.history_harm import (
+    MENDS,
+    harm_objects,
+    harm_pages,
+    mended,
+    repair_objects,
+    repair_pages,
+)
 from real.store.history_rest import at_rest, pins_are_kept, power_was_cut
 from real.store.history_store import Fate, Killed, Lag, Memory, World, copied
 from rocwright.errors import ChannelBusy, ContractBroken, GateClosed, InvalidInput
@@ -82,7 +90,8 @@ class History:
 
     def _wrote(self, publisher: Any, key: str) -> None:
         self.checker.wrote(publisher, key)
-        if self.random.random() * 1000 < self.rollback_rate and isinstance(self.world.backing, Memory):
+        drawn = self.random.random() * 1000 < self.rollback_rate
+        if drawn and isinstance(self.world.backing, Memory) and not self.checker.damaged:
             self.roll_a_copy_back()
 
     # --- what publishers do
@@ -233,9 +242,34 @@ class History:
         rivals = sum(self.random.random() < self.crowd for _ in range(2))
         jobs += [self.other(family) for _ in range(rivals)]
         self.to_the_end(jobs)
+        self.rest(family)
+        if self.random.random() < 0.08:
+            self.harm(family)
+
+    def rest(self, family: str) -> None:
+        """Nobody is at work in the channels of a family."""
         for channel in ("staging", "release"):
             self.at_rest(self.prefix(channel, family))
         pins_are_kept(self.checker)
+
+    def harm(self, family: str) -> None:
+        """Somebody damages what is there, and somebody else repairs it; nothing else happens meanwhile."""
+        prefix = self.prefix(self.random.choice(["staging", "release"]), family)
+        if not self.checker.standing(prefix) or not isinstance(self.world.backing, Memory):
+            return
+        copy = Memory(self.world.backing.objects)
+        if MENDS and self.random.random() < 0.5:
+            harmed = harm_objects(self.checker, prefix, self.random)
+            at = rfc3339(self.world.at())
+            self.to_the_end([("repair of objects", repair_objects(self.channels, copy, at))])
+        else:
+            harmed = harm_pages(self.checker, prefix, self.random)
+            self.to_the_end([("repair of pages", repair_pages(prefix))])
+        self.checker.damaged.clear()
+        # Nobody is served what was damaged: the time that clients keep a page begins anew.
+        self.world.now += 2 * MAX_AGE
+        mended(self.checker, harmed, copy.objects)
+        self.rest(family)
 
     def other(self, family: str) -> tuple[str, Callable[[ObjectStore], Any]]:
         """Somebody else who is at work at the same time."""
@@ -313,11 +347,8 @@ class History:
                 elif publisher.problem is not None:
                     raise publisher.problem
                 else:
-                    self.counts[
-                        f"{publisher.name}: {publisher.result}"
-                        if isinstance(publisher.result, str)
-                        else publisher.name
-                    ] += 1
+                    said = f": {publisher.result}" if isinstance(publisher.result, str) else ""
+                    self.counts[f"{publisher.name}{said}"] += 1
             jobs = left
         raise Violation(f"not done after 20 attempts: {', '.join(name for name, _ in jobs)}")
 

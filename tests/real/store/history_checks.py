@@ -170,6 +170,8 @@ class Checker:
     versions: dict[str, list[tuple[float, bytes | None]]] = field(default_factory=dict)
     # Channels where a frozen publisher may have written after its lease ended.
     late: set[str] = field(default_factory=set)
+    # Channels whose pages somebody damaged, until they are repaired.
+    damaged: set[str] = field(default_factory=set)
     samples: int = 2
     random: random.Random = field(default_factory=lambda: random.Random(7))
     # When each publisher took each lease.
@@ -186,13 +188,15 @@ class Checker:
 
     def _wrote(self, publisher: Publisher, key: str) -> None:
         gone = key not in self.world.modified
+        self.world.remembered.pop(key, None)
         if (match := _PAGE.fullmatch(key)) is not None:
             if publisher.fate.frozen_s and publisher.operations >= (publisher.fate.freezes_at or 0):
                 self.late.add(match[1])
             backing = self.world.backing
             page = None if gone else backing.read(key)
             self.versions.setdefault(key, [(float("-inf"), None)]).append((self.world.now, page))
-            self.channel(match[1])
+            if match[1] not in self.damaged:
+                self.channel(match[1])
         elif (match := _LEASE.fullmatch(key)) is not None:
             self.leases.setdefault((id(publisher), key), self.world.now)
         elif (match := _LOG.fullmatch(key)) is not None:
@@ -287,6 +291,10 @@ class Checker:
             if one not in folded.standing and one not in folded.dropped:
                 raise Violation(f"set {one[:12]} was acknowledged and is not in the log of {prefix}")
         event = dict(folded.events)[key]
+        if event["action"] == "drop":
+            # Listed again, it is on the pages when that is acknowledged.
+            known = self.truth.acknowledged.get(prefix, [])
+            known[:] = [one for one in known if one not in event["sets"]]
         if event["action"] != "list":
             return
         # Until whoever withdraws it again is done.

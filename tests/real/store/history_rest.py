@@ -93,8 +93,9 @@ def power_was_cut(checker: Checker, lost: list[str]) -> None:
         gone = set(acknowledged) - folded.standing.keys() - folded.dropped
         if gone:
             raise Violation(f"set {min(gone)[:12]} was acknowledged and is not in the log of {prefix}")
-        whole(checker, folded.standing)
-        checker.channel(prefix)
+        if prefix not in checker.damaged:
+            whole(checker, folded.standing)
+            checker.channel(prefix)
     pins_are_kept(checker, settled=False)
 
 
