@@ -54,6 +54,8 @@ from rocwright.store.statements import SuiteResult, result_statement
 
 # A rule that a later check knows and the first did not.
 SECOND_RULE = "history-later-rule"
+# What publishers answer when they were not let.
+NOT_DONE = ("blocked", "refused", "nothing to roll back to", "not recorded")
 
 
 class Closed(NamedTuple):
@@ -346,6 +348,10 @@ class History:
                     left.append(job)
                 elif publisher.problem is not None:
                     raise publisher.problem
+                elif self.world.lag.seconds and publisher.result in NOT_DONE:
+                    # It may not have seen what it began itself before it was killed.
+                    self.counts["refused while listings lagged"] += 1
+                    left.append(job)
                 else:
                     said = f": {publisher.result}" if isinstance(publisher.result, str) else ""
                     self.counts[f"{publisher.name}{said}"] += 1

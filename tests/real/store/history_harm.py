@@ -19,6 +19,7 @@ from rocwright.store.publish import repair
 
 # Only a store that mends more than pages is damaged in more than them.
 MENDS = find_spec("rocwright.store.mend") is not None
+_HOW = ("gone", "empty", "cut", "changed")
 Job = Callable[[ObjectStore], Any]
 
 
@@ -77,7 +78,8 @@ def mended(checker: Checker, harmed: list[str], before: dict[str, bytes]) -> Non
 def _harm(checker: Checker, key: str, chance: random.Random) -> None:
     world = checker.world
     data = world.backing.read(key)
-    how = chance.choice(["gone", "empty", "cut", "changed"])
+    # That a statement was there which is gone, nothing tells.
+    how = chance.choice(["empty", "cut", "changed"] if "/_statements/" in key else _HOW)
     checker.checks["objects damaged"] += 1
     world.remembered.pop(key, None)
     if how == "gone":
