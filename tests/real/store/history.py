@@ -93,7 +93,11 @@ class History:
     def _wrote(self, publisher: Any, key: str) -> None:
         self.checker.wrote(publisher, key)
         drawn = self.random.random() * 1000 < self.rollback_rate
-        if drawn and isinstance(self.world.backing, Memory) and not self.checker.damaged:
+        if (
+            drawn
+            and isinstance(self.world.backing, Memory)
+            and not self.checker.damaged | self.checker.unborn
+        ):
             self.roll_a_copy_back()
 
     # --- what publishers do
@@ -260,6 +264,8 @@ class History:
         if not self.checker.standing(prefix) or not isinstance(self.world.backing, Memory):
             return
         copy = Memory(self.world.backing.objects)
+        prefixes = [self.prefix(channel, family) for channel in ("staging", "release")]
+        listed = [dict(self.checker.standing(one)) for one in prefixes]
         if MENDS and self.random.random() < 0.5:
             harmed = harm_objects(self.checker, prefix, self.random)
             at = rfc3339(self.world.at())
@@ -271,6 +277,8 @@ class History:
         # Nobody is served what was damaged: the time that clients keep a page begins anew.
         self.world.now += 2 * MAX_AGE
         mended(self.checker, harmed, copy.objects)
+        if listed != [self.checker.folded(one, lost=True).standing for one in prefixes]:
+            raise Violation(f"the log of {prefix} was damaged, and comes to something else now")
         self.rest(family)
 
     def other(self, family: str) -> tuple[str, Callable[[ObjectStore], Any]]:
@@ -363,6 +371,7 @@ class History:
     def at_rest(self, prefix: str) -> None:
         """Nobody is at work: the pages are those that the log asks for, all of them."""
         self.checker.late.discard(prefix)
+        self.checker.unborn.discard(prefix)
         at_rest(self.checker, prefix)
         if not self.checker.standing(prefix):
             return

@@ -172,6 +172,8 @@ class Checker:
     late: set[str] = field(default_factory=set)
     # Channels whose pages somebody damaged, until they are repaired.
     damaged: set[str] = field(default_factory=set)
+    # Channels that listed nothing that was acknowledged when the power was cut: pages may miss each other.
+    unborn: set[str] = field(default_factory=set)
     samples: int = 2
     random: random.Random = field(default_factory=lambda: random.Random(7))
     # When each publisher took each lease.
@@ -195,7 +197,7 @@ class Checker:
             backing = self.world.backing
             page = None if gone else backing.read(key)
             self.versions.setdefault(key, [(float("-inf"), None)]).append((self.world.now, page))
-            if match[1] not in self.damaged:
+            if match[1] not in self.damaged | self.unborn:
                 self.channel(match[1])
         elif (match := _LEASE.fullmatch(key)) is not None:
             self.leases.setdefault((id(publisher), key), self.world.now)

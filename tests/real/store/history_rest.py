@@ -88,12 +88,15 @@ def power_was_cut(checker: Checker, lost: list[str]) -> None:
             there = key in checker.world.modified
             page = checker.world.backing.read(key) if there else None
             checker.versions[key].append((checker.world.now, page))
-    for prefix, acknowledged in checker.truth.acknowledged.items():
+    logs = [one.removesuffix("_log") for one in checker.world.folders if one.endswith("/_log")]
+    checker.unborn.update(one for one in logs if not checker.truth.acknowledged.get(one))
+    for prefix in logs:
+        acknowledged = checker.truth.acknowledged.get(prefix, [])
         folded = checker.folded(prefix, lost=True)
         gone = set(acknowledged) - folded.standing.keys() - folded.dropped
         if gone:
             raise Violation(f"set {min(gone)[:12]} was acknowledged and is not in the log of {prefix}")
-        if prefix not in checker.damaged:
+        if prefix not in checker.damaged | checker.unborn:
             whole(checker, folded.standing)
             checker.channel(prefix)
     pins_are_kept(checker, settled=False)
