@@ -170,6 +170,8 @@ class Checker:
     versions: dict[str, list[tuple[float, bytes | None]]] = field(default_factory=dict)
     # Channels where a frozen publisher may have written after its lease ended.
     late: set[str] = field(default_factory=set)
+    # Keys of what a forger dropped: they count for nothing.
+    forged: set[str] = field(default_factory=set)
     # Channels whose pages somebody damaged, until they are repaired.
     damaged: set[str] = field(default_factory=set)
     # Channels that listed nothing that was acknowledged when the power was cut: pages may miss each other.
@@ -333,7 +335,7 @@ class Checker:
         key = f"sets/{one}/manifest.json"
         if key not in self.world.modified:
             return "it is not recorded"
-        folder = self.world.inside(f"sets/{one}/_statements")
+        folder = set(self.world.inside(f"sets/{one}/_statements")) - self.forged
         said = [self.world.once(item) for item in folder if self.world.modified[item] <= at]
         manifest = manifest_of(self.world.once(key), one)
         why = lacking(one, manifest, said, day, gate_of(prefix))
@@ -359,7 +361,7 @@ class Checker:
             return known[1]
         events = []
         for key in self.world.inside(f"{prefix}_log"):
-            if (match := _LOG.fullmatch(key)) is None:
+            if (match := _LOG.fullmatch(key)) is None or key in self.forged:
                 continue
             data = self.world.once(key)
             if not hashlib.sha256(data).hexdigest().startswith(match[3]):

@@ -28,7 +28,7 @@ def harm_pages(checker: Checker, prefix: str, chance: random.Random) -> list[str
     served = [
         key
         for folder in sorted(checker.world.folders)
-        if f"{folder}/".startswith(prefix) and not folder.endswith("/_log")
+        if f"{folder}/".startswith(prefix) and not folder.endswith(("/_log", "/_signatures"))
         for key in checker.world.inside(folder)
     ]
     chosen = chance.sample(served, min(len(served), chance.randint(1, 3)))

@@ -31,7 +31,7 @@ def at_rest(checker: Checker, prefix: str) -> None:
     served = {
         key.removeprefix(prefix)
         for folder in checker.world.folders
-        if f"{folder}/".startswith(prefix) and not folder.endswith("/_log")
+        if f"{folder}/".startswith(prefix) and not folder.endswith(("/_log", "/_signatures"))
         for key in checker.world.inside(folder)
     }
     expected = {"index.html", "_json/index.html", "_flat/index.html"}
