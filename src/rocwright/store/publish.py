@@ -153,7 +153,7 @@ def _bring_into_line(
     wrong: list[str] = []
     for attempt in range(_TRIES):
         log = read_log(held, prefix)
-        _require_listed(before, appended, log)
+        _require_listed(held, before, appended, log)
         gone = [one for one in before.state.sets if one not in log.state.sets]
         if attempt or not view.state.serves(log.state):
             # Somebody else is at work: what was right may have changed.
@@ -178,10 +178,10 @@ def _bring_into_line(
     )
 
 
-def _require_listed(before: Log, appended: str, log: Log) -> None:
-    """Raise `ChannelBusy` where the listing has lost an event: pages made from it would lack a set."""
+def _require_listed(store: ObjectStore, before: Log, appended: str, log: Log) -> None:
+    """Raise `ChannelBusy` where an event is there and not listed: pages made from the list would lack a set."""
     unlisted = {*(one.key for one in before.events), appended} - {"", *(one.key for one in log.events)}
-    if unlisted:
+    if any(map(store.exists, unlisted)):
         raise ChannelBusy(
             f"{min(unlisted)} was written but is not in the listing of the store",
             where=min(unlisted),

@@ -278,7 +278,7 @@ def _half_a_file(patch: pytest.MonkeyPatch) -> None:
 
 def _unlisted_event(patch: pytest.MonkeyPatch) -> None:
     """A listing that lags is believed."""
-    patch.setattr(publish, "_require_listed", lambda before, appended, log: None)
+    patch.setattr(publish, "_require_listed", lambda *given: None)
 
 
 def _nothing_synced(patch: pytest.MonkeyPatch) -> None:
