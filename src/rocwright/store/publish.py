@@ -179,7 +179,7 @@ def _bring_into_line(
 
 
 def _require_listed(store: ObjectStore, before: Log, appended: str, log: Log) -> None:
-    """Raise `ChannelBusy` where an event is there and not listed: pages made from the list would lack a set."""
+    """Raise `ChannelBusy` where an event is there and not listed: pages made of the list would lack a set."""
     unlisted = {*(one.key for one in before.events), appended} - {"", *(one.key for one in log.events)}
     if any(map(store.exists, unlisted)):
         raise ChannelBusy(
