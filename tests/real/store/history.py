@@ -330,11 +330,10 @@ class History:
         return "retention", partial(self.collect, skew)
 
     def promote_old(self, built: Build, skew: float, store: ObjectStore) -> str:
-        """A set of the past: it may have been deleted since."""
-        try:
-            return self.promote(built, skew, store)
-        except InvalidInput:
-            return "blocked"
+        """A set of the past: perhaps it never came in, or a rival has not recorded it yet."""
+        if not store.exists(f"sets/{built.id}/manifest.json"):
+            return "not recorded"
+        return self.promote(built, skew, store)
 
     def fate(self) -> Fate:
         """Half of all publishers are killed, some are frozen for longer than a lease lasts."""
