@@ -71,7 +71,7 @@ compare: $(VENV)/.dev  ## two commits at every door: what commands print, how th
 mutants: $(VENV)/.dev  ## change a hundred lines, one at a time, and see which changes no test notices (hours; MUTANTS_ARGS=...)
 	@$(BIN)/python tests/mutants.py $(MUTANTS_ARGS)
 
-history: $(VENV)/.dev  ## sixty simulated days of nightly releases with kills, lost answers and rivals; prints a report (HISTORY_ARGS=...)
+history: $(VENV)/.dev  ## simulated days of nightly releases with kills, power cuts, rivals and damage: a report, or a table of several seeds (HISTORY_ARGS="--days 50 --seeds 1-20")
 	@cd tests && $(abspath $(BIN))/python -m real.store.history $(HISTORY_ARGS)
 
 bench: $(VENV)/.dev demo  ## measure; prints goals, figures and floors as JSON
