@@ -66,14 +66,12 @@ class Disk(Memory):
             if chance.random() < 0.5:
                 continue
             lost.append(key)
-            if before is None:
+            if not self.whole and key in self.objects:
+                self.objects[key] = self.objects[key][: len(self.objects[key]) // 2]
+            elif before is None:
                 self.objects.pop(key, None)
             else:
                 self.objects[key] = before
-        if not self.whole:
-            for key in sorted((self.unsynced.keys() & self.objects.keys()) - set(lost)):
-                self.objects[key] = self.objects[key][: len(self.objects[key]) // 2]
-                lost.append(key)
         self.unsynced.clear()
         self.together.clear()
         return lost

@@ -17,6 +17,7 @@ import pytest
 from real.store import history
 from real.store.history_checks import Violation
 from real.store.history_disks import KINDS, Disk
+from real.store.history_forger import SIGNS, key_of
 from real.store.history_report import SEED, seed_of_commit
 from real.store.history_store import Memory
 from rocwright.model.findings import Waiver
@@ -292,6 +293,19 @@ def _half_synced(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Disk, "whole", False)
 
 
+def _forged_counted(patch: pytest.MonkeyPatch) -> None:
+    """What nobody signed stands in logs as what somebody did."""
+    from rocwright.store.trust import guard
+
+    patch.setattr(guard.Guarded, "_shown", lambda self, objects: iter(objects))
+    patch.setattr(guard.Guarded, "_hidden", lambda self, key: False)
+
+
+def _forged_words(patch: pytest.MonkeyPatch) -> None:
+    """What nobody signed opens the gate."""
+    patch.setattr(report, "as_gate_sees", lambda store, channel, today: store)
+
+
 TAKEN_OUT = {
     "no exclusion": (_no_exclusion, "conditional", r"acknowledged|not those of its log"),
     "pages in the wrong order": (_root_page_first, "conditional", r"finds no"),
@@ -321,6 +335,15 @@ TAKEN_OUT = {
 }
 
 
+if SIGNS:
+    TAKEN_OUT["forged events counted"] = (
+        _forged_counted,
+        "unconditional",
+        r"read in two ways|rolled|not those",
+    )
+    TAKEN_OUT["forged words counted"] = (_forged_words, "unconditional", r"must not be there")
+
+
 @pytest.mark.parametrize(("take_out", "kind", "found"), TAKEN_OUT.values(), ids=TAKEN_OUT)
 def test_a_promise_taken_out_is_found(
     take_out: Callable[[pytest.MonkeyPatch], None],
@@ -330,5 +353,6 @@ def test_a_promise_taken_out_is_found(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     take_out(monkeypatch)
+    options: dict[str, Any] = {"keys": key_of(1)} if "forged" in take_out.__name__ else {}
     with pytest.raises(Violation, match=f"(?s){found}"):
-        history.begin(KINDS[kind](), tmp_path, 1, rollback_rate=20.0, crowd=1.0).live(60)
+        history.begin(KINDS[kind](), tmp_path, 1, rollback_rate=20.0, crowd=1.0, **options).live(60)
