@@ -19,7 +19,7 @@ from html import unescape
 from typing import Any
 from urllib.parse import unquote
 
-from real.store.history_evidence import lacking, manifest_of
+from real.store.history_evidence import Violation, lacking, manifest_of
 from real.store.history_store import Publisher, World
 
 PROJECTS = ("rocm-sdk-core", "rocm-sdk-libraries", "rocm", "torch", "torchvision")
@@ -37,10 +37,6 @@ _PAGE = re.compile(r"((?:v2|v2-staging)/[^/]+/)(?:_json/)?([a-z0-9-]+)/index\.ht
 _LOG = re.compile(r"((?:v2|v2-staging)/[^/]+/)_log/([0-9]{8})-([0-9a-f]{16})\.json")
 _LEASE = re.compile(r"_leases/(.+/)[0-9a-f]+\.json")
 _KEPT = re.compile(r"sets/[0-9a-f]{64}/(?:manifest\.json|_statements/.*|_signatures/.*)")
-
-
-class Violation(AssertionError):
-    """A promise of the store is broken; says which, where, and after whose write."""
 
 
 @dataclass(frozen=True)
