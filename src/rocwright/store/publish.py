@@ -34,8 +34,9 @@ from rocwright.store.channel_log import (
 )
 from rocwright.store.index.listed import ListedSet, listed_files
 from rocwright.store.index.pages import SealedView, page_keys, sealed_view, write_pages
+from rocwright.store.layout import LOG
 from rocwright.store.lease import PACE, HeldStore, LeaseLost, leased
-from rocwright.store.objects.protocol import ObjectStore, read_there
+from rocwright.store.objects.protocol import ObjectStore, beneath, read_there
 from rocwright.store.pool import wanted_objects
 from rocwright.store.sets.find import Versions, outranks, ranked, versions_of
 from rocwright.store.sets.records import read_listed, read_set
@@ -153,7 +154,7 @@ def _bring_into_line(
     wrong: list[str] = []
     for attempt in range(_TRIES):
         log = read_log(held, prefix)
-        _require_listed(held, before, appended, log)
+        _require_listed(held, prefix, before, appended, log)
         gone = [one for one in before.state.sets if one not in log.state.sets]
         if attempt or not view.state.serves(log.state):
             # Somebody else is at work: what was right may have changed.
@@ -178,15 +179,21 @@ def _bring_into_line(
     )
 
 
-def _require_listed(store: ObjectStore, before: Log, appended: str, log: Log) -> None:
+def _require_listed(held: HeldStore, prefix: str, before: Log, appended: str, log: Log) -> None:
     """Raise `ChannelBusy` where an event is there and not listed: pages made of the list would lack a set."""
     unlisted = {*(one.key for one in before.events), appended} - {"", *(one.key for one in log.events)}
-    if any(map(store.exists, unlisted)):
-        raise ChannelBusy(
-            f"{min(unlisted)} was written but is not in the listing of the store",
-            where=min(unlisted),
-            next_step="run again when the store lists what was written to it; its pages follow then",
-        )
+    if not unlisted:
+        return
+    # What is listed and not in the log does not count, which is another matter.
+    store = beneath(held)
+    listed = {one.key for one in store.list(f"{prefix}{LOG}")}
+    for key in sorted(unlisted - listed):
+        if store.exists(key):
+            raise ChannelBusy(
+                f"{key} was written but is not in the listing of the store",
+                where=key,
+                next_step="run again when the store lists what was written to it; its pages follow then",
+            )
 
 
 def _is_there(store: ObjectStore, key: str, pages: Mapping[str, bytes]) -> bool:
