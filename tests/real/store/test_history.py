@@ -100,7 +100,6 @@ LEAST_EVENTS = {
     "nightly: refused": 3,
     "bypasses": 5,
     "sets: waived": 5,
-    "second check: found": 1,
     "rollback": 5,
     "rollbacks of copies": 20,
     "objects deleted": 200,
