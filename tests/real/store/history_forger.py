@@ -74,7 +74,9 @@ def forge(checker: Checker, prefix: str, past: list[Build], chance: random.Rando
         _state(checker, built, "waiver", {"rule": RULE, "reason": "forged", "expires": "9999-12-31"})
     else:
         action = "list" if what == "event" else "yank"
-        number = len(checker.folded(prefix).events) + chance.randint(0, 3)
+        # Beside the last one, or behind it: a gap would be seen as damage.
+        last = max((int(key[-30:-22]) for key, _ in checker.folded(prefix).events), default=0)
+        number = max(1, last + chance.randint(0, 1))
         event = {"action": action, "at": "2026-01-01T00:00:00Z", "by": "forger", "reason": "forged"}
         data = _canonical({**event, "schema": "rocwright.channel-event/1", "sets": [built.id]})
         _drop(checker, f"{prefix}_log/{number:08d}-{hashlib.sha256(data).hexdigest()[:16]}.json", data)
