@@ -299,11 +299,6 @@ def _forged_counted(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(guard.Guarded, "trust", lambda self, prefix: None)
 
 
-def _forged_words(patch: pytest.MonkeyPatch) -> None:
-    """The log is minded, and any statement opens the gate."""
-    patch.setattr(report, "as_gate_sees", lambda store, channel, today: store)
-
-
 TAKEN_OUT = {
     "no exclusion": (_no_exclusion, "conditional", r"acknowledged|not those of its log"),
     "pages in the wrong order": (_root_page_first, "conditional", r"finds no"),
@@ -339,7 +334,6 @@ if SIGNS:
         "unconditional",
         r"two ways|wrong about|must not be there",
     )
-    TAKEN_OUT["forged words counted"] = (_forged_words, "unconditional", r"must not be there")
 
 
 @pytest.mark.parametrize(("take_out", "kind", "found"), TAKEN_OUT.values(), ids=TAKEN_OUT)
