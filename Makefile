@@ -72,7 +72,7 @@ compare: $(VENV)/.dev  ## two commits at every door: what commands print, how th
 mutants: $(VENV)/.dev  ## change a hundred lines, one at a time, and see which changes no test notices (hours; MUTANTS_ARGS=...)
 	@$(BIN)/python tests/mutants.py $(MUTANTS_ARGS)
 
-history: $(VENV)/.dev  ## sixty simulated days of nightly releases with kills, lost answers and rivals; prints a report (HISTORY_ARGS=...)
+history: $(VENV)/.dev  ## simulated days of nightly releases with kills, power cuts, rivals and damage: a report, or a table of several seeds (HISTORY_ARGS="--days 50 --seeds 1-20")
 	@cd tests && $(abspath $(BIN))/python -m real.store.history $(HISTORY_ARGS)
 
 power-loss: $(VENV)/.dev  ## as root: cut the power of publishers at 200 moments on a file system of its own, and look at what is left (POWER_LOSS_ARGS=...)

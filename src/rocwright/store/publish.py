@@ -36,10 +36,10 @@ from rocwright.store.channel_log import (
 )
 from rocwright.store.index.listed import ListedSet, listed_files
 from rocwright.store.index.pages import SealedView, page_keys, sealed_view, write_pages
-from rocwright.store.layout import set_prefix
+from rocwright.store.layout import LOG, set_prefix
 from rocwright.store.lease import PACE, HeldStore, LeaseLost, leased
 from rocwright.store.objects.durable import together
-from rocwright.store.objects.protocol import ObjectStore, read_there
+from rocwright.store.objects.protocol import ObjectStore, beneath, read_there
 from rocwright.store.pool import wanted_objects
 from rocwright.store.sets.find import Versions, outranks, ranked, versions_of
 from rocwright.store.sets.records import read_listed, read_set
@@ -159,7 +159,7 @@ def _bring_into_line(
     wrong: list[str] = []
     for attempt in range(_TRIES):
         log = read_log(held, prefix)
-        _require_listed(before, appended, log)
+        _require_listed(held, prefix, before, appended, log)
         gone = [one for one in before.state.sets if one not in log.state.sets]
         if attempt or not view.state.serves(log.state):
             # Somebody else is at work: what was right may have changed.
@@ -185,15 +185,21 @@ def _bring_into_line(
     )
 
 
-def _require_listed(before: Log, appended: str, log: Log) -> None:
-    """Raise `ChannelBusy` where the listing has lost an event: pages made from it would lack a set."""
+def _require_listed(held: HeldStore, prefix: str, before: Log, appended: str, log: Log) -> None:
+    """Raise `ChannelBusy` where an event is there and not listed: pages made of the list would lack a set."""
     unlisted = {*(one.key for one in before.events), appended} - {"", *(one.key for one in log.events)}
-    if unlisted:
-        raise ChannelBusy(
-            f"{min(unlisted)} was written but is not in the listing of the store",
-            where=min(unlisted),
-            next_step="run again when the store lists what was written to it; its pages follow then",
-        )
+    if not unlisted:
+        return
+    # What is listed and not in the log does not count, which is another matter.
+    store = beneath(held)
+    listed = {one.key for one in store.list(f"{prefix}{LOG}")}
+    for key in sorted(unlisted - listed):
+        if store.exists(key):
+            raise ChannelBusy(
+                f"{key} was written but is not in the listing of the store",
+                where=key,
+                next_step="run again when the store lists what was written to it; its pages follow then",
+            )
 
 
 def _is_there(store: ObjectStore, key: str, pages: Mapping[str, bytes]) -> bool:

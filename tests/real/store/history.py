@@ -26,6 +26,16 @@ import msgspec
 from real.store.history_builds import FAMILIES, Build, build, error_found, history_channels
 from real.store.history_checks import MAX_AGE, PROJECTS, WISHES, Checker, Truth, Violation
 from real.store.history_evidence import lacking
+from real.store.history_forger import forge, key_of, sign, signing, trusting
+from real.store.history_harm import (
+    MENDS,
+    Job,
+    harm_objects,
+    harm_pages,
+    mended,
+    repair_objects,
+    repair_pages,
+)
 from real.store.history_rest import at_rest, pins_are_kept, power_was_cut
 from real.store.history_store import Fate, Killed, Lag, Memory, World, copied
 from rocwright.errors import ChannelBusy, ContractBroken, GateClosed, InvalidInput
@@ -47,6 +57,8 @@ from rocwright.store.statements import SuiteResult, result_statement
 
 # A rule that a later check knows and the first did not.
 SECOND_RULE = "history-later-rule"
+# What publishers answer when they were not let.
+NOT_DONE = ("blocked", "refused", "nothing to roll back to", "not recorded")
 
 
 class Closed(NamedTuple):
@@ -66,6 +78,8 @@ class History:
     random: random.Random
     kills: bool = True
     lagging: bool = True
+    # Of every honest publisher, where the channels trust keys: then somebody forges.
+    keys: tuple[Any, ...] = ()
     # How often somebody else is at work in the same family at the same time.
     crowd: float = 0.6
     # At how many writes in a thousand a copy of everything is rolled back.
@@ -78,12 +92,19 @@ class History:
 
     def __post_init__(self) -> None:
         self.checker = Checker(self.world, self.truth)
+        if self.keys:
+            self.channels = trusting(self.channels, self.keys)
         self.world.wrote = self._wrote
         self.world.cut = partial(power_was_cut, self.checker)
 
     def _wrote(self, publisher: Any, key: str) -> None:
         self.checker.wrote(publisher, key)
-        if self.random.random() * 1000 < self.rollback_rate and isinstance(self.world.backing, Memory):
+        drawn = self.random.random() * 1000 < self.rollback_rate
+        if (
+            drawn
+            and isinstance(self.world.backing, Memory)
+            and not self.checker.damaged | self.checker.unborn
+        ):
             self.roll_a_copy_back()
 
     # --- what publishers do
@@ -116,6 +137,7 @@ class History:
         now, manifest = self.clock(skew), built.manifest
         day = now.date().isoformat()
         before = self.lacks_to_stage(built, day)
+        sign(store, built, self.keys)
         try:
             stage_set(store, self.channels.named("staging"), manifest, built.paths, built.checked, now)
         except ContractBroken as error:
@@ -130,7 +152,8 @@ class History:
     def lacks_to_stage(self, built: Build, day: str) -> str:
         """What the statements that a build brings, with those that are there already, lack."""
         manifest = msgspec.to_builtins(built.manifest)
-        there = map(self.world.once, self.world.inside(f"sets/{built.id}/_statements"))
+        folder = set(self.world.inside(f"sets/{built.id}/_statements")) - self.checker.forged
+        there = map(self.world.once, folder)
         return lacking(built.id, manifest, [*map(canonical_json, built.checked), *there], day, "checked")
 
     def promote(self, built: Build, skew: float, store: ObjectStore) -> str:
@@ -234,9 +257,49 @@ class History:
         rivals = sum(self.random.random() < self.crowd for _ in range(2))
         jobs += [self.other(family) for _ in range(rivals)]
         self.to_the_end(jobs)
+        self.rest(family)
+        if self.keys and self.random.random() < 0.3:
+            self.forge(family)
+        if self.random.random() < 0.08:
+            self.harm(family)
+
+    def rest(self, family: str) -> None:
+        """Nobody is at work in the channels of a family."""
         for channel in ("staging", "release"):
             self.at_rest(self.prefix(channel, family))
         pins_are_kept(self.checker)
+
+    def forge(self, family: str) -> None:
+        """Somebody without a key writes into the store; who repairs the channel then must not be taken in."""
+        prefix = self.prefix(self.random.choice(["staging", "release", "release"]), family)
+        what = forge(self.checker, prefix, self.builds.get(family, []), self.random)
+        self.counts[f"forged: {what}"] += 1
+        if self.checker.standing(prefix) and self.random.random() < 0.5:
+            self.to_the_end([("repair of pages", repair_pages(prefix))])
+            self.rest(family)
+
+    def harm(self, family: str) -> None:
+        """Somebody damages what is there, and somebody else repairs it; nothing else happens meanwhile."""
+        prefix = self.prefix(self.random.choice(["staging", "release"]), family)
+        if not self.checker.standing(prefix) or not isinstance(self.world.backing, Memory):
+            return
+        copy = Memory(self.world.backing.objects)
+        prefixes = [self.prefix(channel, family) for channel in ("staging", "release")]
+        listed = [dict(self.checker.standing(one)) for one in prefixes]
+        if MENDS and self.random.random() < 0.5:
+            harmed = harm_objects(self.checker, prefix, self.random)
+            at = rfc3339(self.world.at())
+            self.to_the_end([("repair of objects", repair_objects(self.channels, copy, at))])
+        else:
+            harmed = harm_pages(self.checker, prefix, self.random)
+            self.to_the_end([("repair of pages", repair_pages(prefix))])
+        self.checker.damaged.clear()
+        # Nobody is served what was damaged: the time that clients keep a page begins anew.
+        self.world.now += 2 * MAX_AGE
+        mended(self.checker, harmed, copy.objects)
+        if listed != [self.checker.folded(one, lost=True).standing for one in prefixes]:
+            raise Violation(f"the log of {prefix} was damaged, and comes to something else now")
+        self.rest(family)
 
     def other(self, family: str) -> tuple[str, Callable[[ObjectStore], Any]]:
         """Somebody else who is at work at the same time."""
@@ -268,11 +331,10 @@ class History:
         return "retention", partial(self.collect, skew)
 
     def promote_old(self, built: Build, skew: float, store: ObjectStore) -> str:
-        """A set of the past: it may have been deleted since."""
-        try:
-            return self.promote(built, skew, store)
-        except InvalidInput:
-            return "blocked"
+        """A set of the past: perhaps it never came in, or a rival has not recorded it yet."""
+        if not store.exists(f"sets/{built.id}/manifest.json"):
+            return "not recorded"
+        return self.promote(built, skew, store)
 
     def fate(self) -> Fate:
         """Half of all publishers are killed, some are frozen for longer than a lease lasts."""
@@ -284,6 +346,11 @@ class History:
             fate.freezes_at = int(self.random.expovariate(1 / 150)) + 1
             fate.frozen_s = self.random.uniform(60, 2000)
         return fate
+
+    def opened(self, name: str, job: Job) -> Job:
+        """A job on the store as commands open it; who repairs states nothing."""
+        stating = not name.startswith("repair")
+        return signing(job, self.channels, self.keys, self.world.at().date(), stating=stating)
 
     def weather(self, *, calm: bool) -> None:
         """What befalls all of them at once: the power fails, or listings lag behind for a while."""
@@ -304,7 +371,9 @@ class History:
                 return
             fates = [self.fate() if attempt < 4 else Fate() for _ in jobs]
             self.weather(calm=attempt >= 4)
-            runs = [(name, fate, job) for (name, job), fate in zip(jobs, fates, strict=True)]
+            runs = [
+                (name, fate, self.opened(name, job)) for (name, job), fate in zip(jobs, fates, strict=True)
+            ]
             left = []
             for job, publisher in zip(jobs, self.world.run(runs), strict=True):
                 if isinstance(publisher.problem, (Killed, ChannelBusy)):
@@ -313,12 +382,13 @@ class History:
                     left.append(job)
                 elif publisher.problem is not None:
                     raise publisher.problem
+                elif self.world.lag.seconds and publisher.result in NOT_DONE:
+                    # It may not have seen what it began itself before it was killed.
+                    self.counts["refused while listings lagged"] += 1
+                    left.append(job)
                 else:
-                    self.counts[
-                        f"{publisher.name}: {publisher.result}"
-                        if isinstance(publisher.result, str)
-                        else publisher.name
-                    ] += 1
+                    said = f": {publisher.result}" if isinstance(publisher.result, str) else ""
+                    self.counts[f"{publisher.name}{said}"] += 1
             jobs = left
         raise Violation(f"not done after 20 attempts: {', '.join(name for name, _ in jobs)}")
 
@@ -327,12 +397,13 @@ class History:
     def at_rest(self, prefix: str) -> None:
         """Nobody is at work: the pages are those that the log asks for, all of them."""
         self.checker.late.discard(prefix)
+        self.checker.unborn.discard(prefix)
         at_rest(self.checker, prefix)
         if not self.checker.standing(prefix):
             return
         self.checker.channel(prefix)
         # A second witness, which shares all with what it looks at but the history: byte by byte.
-        store = self.world.backing
+        store = self.opened("repair", lambda store: store)(self.world.backing)
         state = read_state(store, prefix)
         if {one: one in state.yanked for one in state.sets} != self.checker.standing(prefix):
             raise Violation(f"the log of {prefix} is read in two ways")
@@ -354,6 +425,7 @@ class History:
         truth = replace(self.truth, withdrawn={key: set(of) for key, of in self.truth.withdrawn.items()})
         checker = Checker(world, truth, samples=1)
         checker.late.add(prefix)
+        checker.forged = self.checker.forged
         checker.versions = {key: list(versions) for key, versions in self.checker.versions.items()}
         for channel in ("staging", "release"):
             checker.folded(self.prefix(channel, family))
@@ -361,7 +433,7 @@ class History:
         job = partial(
             rollback, prefix=prefix, to=to, reason="probe", at="2026-01-01T00:00:00Z", max_age=MAX_AGE
         )
-        [publisher] = world.run([("rollback of a copy", Fate(), job)])
+        [publisher] = world.run([("rollback of a copy", Fate(), self.opened("rollback", job))])
         if publisher.problem is not None:
             raise Violation(f"no rollback of {prefix} to {to[:12]}: {publisher.problem!r}")
         pages = {project: checker.page(prefix, project) for project in PROJECTS}
@@ -392,8 +464,10 @@ class History:
 
 
 def begin(backing: ObjectStore, folder: Path, seed: int, **options: Any) -> History:
-    """A history on an empty store."""
-    return History(World(backing, seed), folder, history_channels(), random.Random(seed), **options)
+    """A history on an empty store; where sets can be signed, the channels of every other seed trust a key."""
+    chance = random.Random(seed)
+    keys = key_of(seed) if chance.random() < 0.5 else ()
+    return History(World(backing, seed), folder, history_channels(), chance, **{"keys": keys, **options})
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ from html import unescape
 from typing import Any
 from urllib.parse import unquote
 
-from real.store.history_evidence import lacking, manifest_of
+from real.store.history_evidence import Violation, lacking, manifest_of
 from real.store.history_store import Publisher, World
 
 PROJECTS = ("rocm-sdk-core", "rocm-sdk-libraries", "rocm", "torch", "torchvision")
@@ -37,10 +37,6 @@ _PAGE = re.compile(r"((?:v2|v2-staging)/[^/]+/)(?:_json/)?([a-z0-9-]+)/index\.ht
 _LOG = re.compile(r"((?:v2|v2-staging)/[^/]+/)_log/([0-9]{8})-([0-9a-f]{16})\.json")
 _LEASE = re.compile(r"_leases/(.+/)[0-9a-f]+\.json")
 _KEPT = re.compile(r"sets/[0-9a-f]{64}/(?:manifest\.json|_statements/.*|_signatures/.*)")
-
-
-class Violation(AssertionError):
-    """A promise of the store is broken; says which, where, and after whose write."""
 
 
 @dataclass(frozen=True)
@@ -170,6 +166,12 @@ class Checker:
     versions: dict[str, list[tuple[float, bytes | None]]] = field(default_factory=dict)
     # Channels where a frozen publisher may have written after its lease ended.
     late: set[str] = field(default_factory=set)
+    # Keys of what a forger dropped: they count for nothing.
+    forged: set[str] = field(default_factory=set)
+    # Channels whose pages somebody damaged, until they are repaired.
+    damaged: set[str] = field(default_factory=set)
+    # Channels that listed nothing that was acknowledged when the power was cut: pages may miss each other.
+    unborn: set[str] = field(default_factory=set)
     samples: int = 2
     random: random.Random = field(default_factory=lambda: random.Random(7))
     # When each publisher took each lease.
@@ -186,19 +188,26 @@ class Checker:
 
     def _wrote(self, publisher: Publisher, key: str) -> None:
         gone = key not in self.world.modified
+        self.world.remembered.pop(key, None)
         if (match := _PAGE.fullmatch(key)) is not None:
             if publisher.fate.frozen_s and publisher.operations >= (publisher.fate.freezes_at or 0):
                 self.late.add(match[1])
             backing = self.world.backing
             page = None if gone else backing.read(key)
             self.versions.setdefault(key, [(float("-inf"), None)]).append((self.world.now, page))
-            self.channel(match[1])
+            if match[1] not in self.damaged | self.unborn:
+                self.channel(match[1])
         elif (match := _LEASE.fullmatch(key)) is not None:
             self.leases.setdefault((id(publisher), key), self.world.now)
         elif (match := _LOG.fullmatch(key)) is not None:
+            if self.damaged:
+                return
             if gone:
                 raise Violation(f"{key} was in the log and is not any more")
             self.log(publisher, match[1], key)
+        elif self.damaged:
+            # A repair takes away what it writes anew.
+            return
         elif gone and key.startswith("files/"):
             self.nothing_dangles(key)
             self.nothing_is_missed(key)
@@ -287,6 +296,10 @@ class Checker:
             if one not in folded.standing and one not in folded.dropped:
                 raise Violation(f"set {one[:12]} was acknowledged and is not in the log of {prefix}")
         event = dict(folded.events)[key]
+        if event["action"] == "drop":
+            # Listed again, it is on the pages when that is acknowledged.
+            known = self.truth.acknowledged.get(prefix, [])
+            known[:] = [one for one in known if one not in event["sets"]]
         if event["action"] != "list":
             return
         # Until whoever withdraws it again is done.
@@ -318,7 +331,7 @@ class Checker:
         key = f"sets/{one}/manifest.json"
         if key not in self.world.modified:
             return "it is not recorded"
-        folder = self.world.inside(f"sets/{one}/_statements")
+        folder = set(self.world.inside(f"sets/{one}/_statements")) - self.forged
         said = [self.world.once(item) for item in folder if self.world.modified[item] <= at]
         manifest = manifest_of(self.world.once(key), one)
         why = lacking(one, manifest, said, day, gate_of(prefix))
@@ -344,7 +357,7 @@ class Checker:
             return known[1]
         events = []
         for key in self.world.inside(f"{prefix}_log"):
-            if (match := _LOG.fullmatch(key)) is None:
+            if (match := _LOG.fullmatch(key)) is None or key in self.forged:
                 continue
             data = self.world.once(key)
             if not hashlib.sha256(data).hexdigest().startswith(match[3]):

@@ -1,9 +1,9 @@
 """The kinds of stores of a simulated history: what a folder and a bucket can be, and what they do not do.
 
 A power cut is known to the stand-in: what was not synced by then is there or not, by chance. What counts as
-synced is what `LocalStore` promises: an operation that returned; but files and what belongs to sets may be
-synced together, at the latest before the same publisher writes anywhere else or is done, and leases, which
-nobody misses, not at all.
+synced is what `LocalStore` promises: an operation that returned. But files, what belongs to sets, and pages
+may be synced together, at the latest before the same publisher writes anywhere else or is done; leases, which
+nobody misses, not at all; and what a publisher wrote when it was killed, when another one relies on it.
 """
 
 from __future__ import annotations
@@ -46,13 +46,16 @@ class Disk(Memory):
             self.unsynced.setdefault(key, self.objects[key])
         super().delete(key)
 
-    def settle(self, owner: int, key: str) -> None:
-        """A publisher wrote or looked for a key; an empty one says that it is done."""
+    def settle(self, owner: int, key: str, *, write: bool) -> None:
+        """A publisher wrote or looked for a key, or listed a prefix; an empty key says that it is done."""
         mine = self.together.setdefault(owner, set())
-        if key.startswith(("files/", "sets/")):
+        if not write:
+            # What it relies on is to last as long as what it writes, whoever was killed before syncing it.
+            mine.update(one for one in self.unsynced if one == key or (key and one.startswith(key)))
+        elif key.startswith(("files/", "sets/")) or key.endswith("/index.html"):
             mine.add(key)
-        elif self.sync:
-            for one in (*mine, *(() if key.startswith(LEASES) else (key,))):
+        elif self.sync and not key.startswith(LEASES):
+            for one in (*mine, key):
                 self.unsynced.pop(one, None)
             mine.clear()
 
@@ -63,14 +66,12 @@ class Disk(Memory):
             if chance.random() < 0.5:
                 continue
             lost.append(key)
-            if before is None:
+            if not self.whole and key in self.objects:
+                self.objects[key] = self.objects[key][: len(self.objects[key]) // 2]
+            elif before is None:
                 self.objects.pop(key, None)
             else:
                 self.objects[key] = before
-        if not self.whole:
-            for key in sorted((self.unsynced.keys() & self.objects.keys()) - set(lost)):
-                self.objects[key] = self.objects[key][: len(self.objects[key]) // 2]
-                lost.append(key)
         self.unsynced.clear()
         self.together.clear()
         return lost

@@ -19,10 +19,14 @@ _BAD = {"passed": 0, "skipped": 1, "cancelled": 2, "failed": 3}
 Test = tuple[str, str, str]
 
 
+class Violation(AssertionError):
+    """A promise of the store is broken; says which, where, and after whose write."""
+
+
 def manifest_of(data: bytes, one: str) -> dict[str, Any]:
     """The manifest whose bytes have the digest that a set is called by."""
     if hashlib.sha256(data).hexdigest() != one:
-        raise ValueError(f"the manifest of set {one[:12]} was changed")
+        raise Violation(f"the manifest of set {one[:12]} was changed")
     return json.loads(data)
 
 

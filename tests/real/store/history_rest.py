@@ -31,7 +31,7 @@ def at_rest(checker: Checker, prefix: str) -> None:
     served = {
         key.removeprefix(prefix)
         for folder in checker.world.folders
-        if f"{folder}/".startswith(prefix) and not folder.endswith("/_log")
+        if f"{folder}/".startswith(prefix) and not folder.endswith(("/_log", "/_signatures"))
         for key in checker.world.inside(folder)
     }
     expected = {"index.html", "_json/index.html", "_flat/index.html"}
@@ -88,13 +88,17 @@ def power_was_cut(checker: Checker, lost: list[str]) -> None:
             there = key in checker.world.modified
             page = checker.world.backing.read(key) if there else None
             checker.versions[key].append((checker.world.now, page))
-    for prefix, acknowledged in checker.truth.acknowledged.items():
+    logs = [one.removesuffix("_log") for one in checker.world.folders if one.endswith("/_log")]
+    checker.unborn.update(one for one in logs if not checker.truth.acknowledged.get(one))
+    for prefix in logs:
+        acknowledged = checker.truth.acknowledged.get(prefix, [])
         folded = checker.folded(prefix, lost=True)
         gone = set(acknowledged) - folded.standing.keys() - folded.dropped
         if gone:
             raise Violation(f"set {min(gone)[:12]} was acknowledged and is not in the log of {prefix}")
-        whole(checker, folded.standing)
-        checker.channel(prefix)
+        if prefix not in checker.damaged | checker.unborn:
+            whole(checker, folded.standing)
+            checker.channel(prefix)
     pins_are_kept(checker, settled=False)
 
 

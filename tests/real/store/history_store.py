@@ -216,7 +216,7 @@ class World:
         )
         try:
             publisher.result = job(SimulatedStore(self, publisher))
-            self._settle(publisher, "")
+            self._settle(publisher, "", write=True)
         except BaseException as problem:
             publisher.problem = problem
         publisher.done = True
@@ -270,7 +270,8 @@ class World:
         if self.power_until is not None and self.counts.operations >= self.power_until:
             self._lose_power(act if self.random.random() < 0.5 else lambda: None)
         result = act()
-        self._settle(publisher, key)
+        if not dies:
+            self._settle(publisher, key, write=write)
         if write:
             self.counts.writes += 1
             try:
@@ -283,9 +284,9 @@ class World:
             self._kill(publisher)
         return result
 
-    def _settle(self, publisher: Publisher, key: str) -> None:
+    def _settle(self, publisher: Publisher, key: str, *, write: bool) -> None:
         if hasattr(self.backing, "settle"):
-            self.backing.settle(id(publisher), key)
+            self.backing.settle(id(publisher), key, write=write)
 
     def _lose_power(self, act: Callable[[], Any]) -> None:
         """Everybody is dead; of what was under way and not synced some is there, some is not."""

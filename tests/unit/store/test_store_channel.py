@@ -331,6 +331,26 @@ def test_who_cannot_list_leaves_no_lease_that_others_wait_for(store: LocalStore)
         pass
 
 
+def test_nothing_is_called_done_while_its_event_is_not_listed(
+    store: LocalStore, recorded: Callable[[str], SetManifest]
+) -> None:
+    first, second = recorded("1"), recorded("2")
+    list_set(store, PREFIX, first, at=AT)
+    known = store.list(f"{PREFIX}_log/")
+
+    class Lagging(LocalStore):
+        def list(self, prefix: str) -> tuple[Stored, ...]:
+            return known if prefix == f"{PREFIX}_log/" else super().list(prefix)
+
+    with pytest.raises(ChannelBusy, match=r"00000002-.* was written but is not in the listing"):
+        list_set(Lagging(store.root), PREFIX, second, at=AT)
+    assert "torch-2" not in page(store)
+    # The same again, when the store lists it: one event, and its pages.
+    list_set(store, PREFIX, second, at=AT)
+    assert "torch-2" in page(store)
+    assert read_state(store, PREFIX).count == 2
+
+
 def test_what_went_wrong_is_told_and_not_that_the_lease_could_not_be_given_back(store: LocalStore) -> None:
     class ReadOnly(LocalStore):
         def delete(self, key: str) -> None:

@@ -13,7 +13,17 @@ from watched_store import PowerCut, WatchedStore
 from rocwright.data import load_table
 from rocwright.errors import ContractBroken, IntegrityError, InvalidInput
 from rocwright.model.channels import Channels
-from rocwright.model.sets import FINDINGS, RECEIPT, SetManifest, Statement, about_set, new_set, set_id
+from rocwright.model.findings import Waiver
+from rocwright.model.sets import (
+    FINDINGS,
+    RECEIPT,
+    SetManifest,
+    Statement,
+    about_set,
+    new_set,
+    set_id,
+    waiver_statement,
+)
 from rocwright.store.layout import file_key, metadata_key
 from rocwright.store.objects.local import LocalStore
 from rocwright.store.pool import describe_files
@@ -91,6 +101,24 @@ def test_an_unchecked_set_is_not_staged(tmp_path: Path, make_wheel: Callable[...
         with pytest.raises(ContractBroken, match="no passing check"):
             stage_set(store, STAGING, manifest, paths, statements, NOW)
     assert store.list("") == ()
+
+
+def test_what_another_check_found_before_counts(tmp_path: Path, make_wheel: Callable[..., Path]) -> None:
+    store = LocalStore(tmp_path / "store")
+    paths = [make_wheel("torch", "1")]
+    manifest = manifest_of(paths)
+    found = {"rule": "r", "severity": "error", "file": paths[0].name, "cause": "c", "next_step": "n"}
+    names = [path.name for path in paths]
+    failed = about_set(
+        manifest, FINDINGS, {"passed": False, "files": names, "findings": [found], "unwaivable": []}
+    )
+    record_set(store, manifest, {path.name: path for path in paths}, [failed], NOW)
+    with pytest.raises(ContractBroken, match="reported errors: r"):
+        stage_set(store, STAGING, manifest, paths, passed(manifest), NOW)
+    assert store.list("v2-staging/") == ()
+    waiver = Waiver("r", "known", NOW.date())
+    stage_set(store, STAGING, manifest, paths, [*passed(manifest), waiver_statement(manifest, waiver)], NOW)
+    assert store.exists("v2-staging/fam/torch/index.html")
 
 
 def test_files_that_are_not_the_sets_are_not_staged(tmp_path: Path, make_wheel: Callable[..., Path]) -> None:
