@@ -1,8 +1,8 @@
 """A stand-in for the public Sigstore instance: a certificate authority, its log, and a transparency log.
 
-Keys are made anew for each; nothing of the public instance is in it. What it signs has the form of a publish
-attestation (PEP 740), and `trust` puts its root where Sigstore's own client keeps that of the public instance,
-so that this client verifies it offline, unchanged.
+Keys are made anew for each; nothing of the public instance is in it. What it signs has the form of a
+publish attestation (PEP 740), and `trust` puts its root where Sigstore's own client keeps that of the public
+instance, so that this client verifies it offline, unchanged.
 """
 
 from __future__ import annotations
@@ -115,7 +115,8 @@ class StandIn:
         )
         for number, value in claims.items():
             oid = x509.ObjectIdentifier(_CLAIMS + number)
-            builder = builder.add_extension(x509.UnrecognizedExtension(oid, _der(0x0C, value.encode())), False)
+            claim = x509.UnrecognizedExtension(oid, _der(0x0C, value.encode()))
+            builder = builder.add_extension(claim, False)
         before = builder.sign(self._ca, hashes.SHA256()).tbs_certificate_bytes
         promised = self._promise(before)
         oid = x509.ObjectIdentifier(_TIMESTAMPS)

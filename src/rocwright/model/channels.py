@@ -35,6 +35,19 @@ class Channel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     keys: tuple[str, ...] = ()
 
 
+class Publisher(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A workflow whose attestations are taken (PEP 740), as a trusted publisher of PyPI is described.
+
+    `repository` is `owner/name`, `workflow` the name of a file (of GitHub in `.github/workflows`). The name
+    of the `environment` is told to clients; no certificate holds it, so nothing compares it.
+    """
+
+    repository: str
+    workflow: str
+    kind: Literal["GitHub", "GitLab"] = "GitHub"
+    environment: str = ""
+
+
 class Suite(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A suite of tests that the gate `tested` asks for, once for a set or for each of its targets."""
 
@@ -75,6 +88,7 @@ class Channels(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The table `data/channels.toml`; `max_age` of a page is in seconds.
 
     `trusted` are public keys by the name of a channel, each as `rocwright set sign` prints it.
+    `publisher` are those whose attestations of files are taken.
     """
 
     max_age: int
@@ -84,6 +98,7 @@ class Channels(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     buckets: Buckets
     runs: Runs
     trusted: dict[str, tuple[str, ...]] = {}
+    publisher: tuple[Publisher, ...] = ()
 
     def __post_init__(self) -> None:
         names = [one.name for one in self.channel]

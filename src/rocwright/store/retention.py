@@ -106,7 +106,7 @@ def _pin_key(name: str) -> str:
 
 # Folders at the root of a store that are no channels.
 _OWN = ("files", "sets", "pins")
-_RECORDS = re.compile(r"manifest\.json|locations\.json|_(?:statements|signatures)/.*")
+_RECORDS = re.compile(r"manifest\.json|locations\.json|_(?:statements|signatures|provenance)/.*")
 _RUN = re.compile(rf"((?:[^/]+/)?[^/]+-(?:{'|'.join(PLATFORMS)})/(?:{'|'.join(KINDS)})/[^/]+/).+")
 
 

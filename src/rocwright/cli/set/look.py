@@ -293,6 +293,10 @@ def show_verified(found: Verified) -> None:
     console.out(f"set {found.set_id}: {found.files} files {how}, {found.statements} statements")
     if found.elsewhere:
         console.out(f"{len(found.elsewhere)} files lie outside of the store and were not read")
+    if found.attested:
+        count = len(found.attestations)
+        how = f"of {count} of them it was verified" if count else "not verified: needs pypi-attestations"
+        console.out(f"{len(found.attested)} files have provenance, {how}")
     for key in found.signers:
         console.out(f"signed with {key}")
     if not found.signers:

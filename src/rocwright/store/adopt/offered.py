@@ -40,7 +40,8 @@ Node = tuple[str, str]
 class Link:
     """A file as a page links to it; nothing of it is verified yet.
 
-    `metadata` says whether its METADATA can be had beside it, and with which sha256 if that is told.
+    `metadata` says whether its METADATA can be had beside it, and with which sha256 if that is told,
+    `provenance` where attestations of it are (PEP 740).
     """
 
     name: str
@@ -50,6 +51,7 @@ class Link:
     requires_python: str | None = None
     metadata: bool | str = False
     yanked: str | None = None
+    provenance: str | None = None
 
 
 @dataclass(frozen=True)

@@ -10,12 +10,13 @@ import hashlib
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import quote, urlsplit, urlunsplit
 
 import msgspec
 
 from rocwright.errors import IntegrityError, InvalidData, InvalidInput
 from rocwright.model.sets import (
+    PROVENANCE,
     RECEIPT,
     SetManifest,
     Statement,
@@ -27,10 +28,11 @@ from rocwright.model.sets import (
     statement_id,
 )
 from rocwright.store.index.listed import ListedSet
-from rocwright.store.layout import file_key, set_prefix
+from rocwright.store.layout import file_key, is_key, set_prefix
 from rocwright.store.objects.protocol import ObjectStore, download, read_there
 
 LOCATIONS_SCHEMA = "rocwright.locations/1"
+_WEB = ("https://", "http://")
 _SECRET = re.compile(r"sig|token|secret|key|credential|password|auth|policy", re.IGNORECASE)
 
 
@@ -75,14 +77,14 @@ def save_statement(store: ObjectStore, set_digest: str, statement: Statement) ->
     return key
 
 
-def read_statements(store: ObjectStore, set_digest: str, predicate_type: str = "") -> tuple[Statement, ...]:
-    """Every statement recorded about the set, sorted by key; only those of a type where it is given.
+def read_statements(store: ObjectStore, set_digest: str, *predicate_types: str) -> tuple[Statement, ...]:
+    """Every statement recorded about the set, sorted by key; only those of some types where they are given.
 
     Raises `InvalidData` for a statement that cannot be read, or is not that which its key names.
     """
     folder = f"{set_prefix(set_digest)}_statements/"
-    start = f"{folder}{_kind(predicate_type)}-" if predicate_type else folder
-    keys = [one.key for one in store.list(folder) if one.key.startswith(start)]
+    starts = tuple(f"{folder}{_kind(one)}-" for one in predicate_types) or folder
+    keys = [one.key for one in store.list(folder) if one.key.startswith(starts)]
     return tuple(_statement(store.read(key), key) for key in keys)
 
 
@@ -124,6 +126,29 @@ def received(statements: Iterable[Statement]) -> str | None:
     """When the files of a set came in, by the statements about it; None when they are not in the store."""
     times = (item.predicate.get("uploaded") for item in statements if item.predicate_type == RECEIPT)
     return min((time for time in times if isinstance(time, str)), default=None)
+
+
+def provenance(set_digest: str, statements: Iterable[Statement], *, whole: bool = True) -> dict[str, str]:
+    """Where the provenance of each file is, by name, as the latest statement has it: a key, or an address.
+
+    With `whole` a key is an address, too, where the store had a public one when it was stated: PEP 740 asks
+    for that. What is neither a key of this set nor on the web is left out: pages link to it.
+    """
+    said = [one.predicate for one in statements if one.predicate_type == PROVENANCE]
+    said.sort(key=lambda one: str(one.get("at", "")))
+    found: dict[str, str] = {}
+    own = f"{set_prefix(set_digest)}_provenance/"
+    for one in said:
+        files, base = one.get("files"), one.get("base", "")
+        start = base if whole and isinstance(base, str) and base.startswith(_WEB) else ""
+        for name, place in files.items() if isinstance(files, dict) else ():
+            if not isinstance(place, str):
+                continue
+            if place.startswith(own) and is_key(place):
+                found[name] = start + quote(place) if start else place
+            elif place.startswith(_WEB):
+                found[name] = place
+    return found
 
 
 class Locations(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -172,15 +197,16 @@ def locations_key(set_digest: str) -> str:
 def read_listed(store: ObjectStore, set_digest: str, *, yanked: str | None = None) -> ListedSet:
     """A recorded set as a view lists it."""
     manifest = read_set(store, set_digest)
-    uploaded = received(read_statements(store, set_digest, RECEIPT))
+    statements = read_statements(store, set_digest, RECEIPT, PROVENANCE)
+    uploaded, attested = received(statements), provenance(set_digest, statements)
     if uploaded is not None:
-        return ListedSet(manifest, uploaded=uploaded, yanked=yanked)
+        return ListedSet(manifest, uploaded=uploaded, yanked=yanked, provenance=attested)
     places = read_locations(store, set_digest)
     if not places.files:
         # They go as soon as the receipt is there: perhaps between the two looks.
         uploaded = received(read_statements(store, set_digest, RECEIPT))
     sidecars = frozenset(places.sidecars)
-    return ListedSet(manifest, uploaded=uploaded, yanked=yanked, elsewhere=places.files, sidecars=sidecars)
+    return ListedSet(manifest, uploaded, yanked, places.files, sidecars, attested)
 
 
 def fetch_set(store: ObjectStore, manifest: SetManifest, folder: Path) -> list[Path]:
