@@ -186,9 +186,9 @@ Enter = Callable[[str], str]
 
 @dataclass(frozen=True)
 class Page:
-    """What a page links to: files, and pages of projects by canonical name; `said` is what it says of its own.
+    """What a page links to: files, and pages of projects by canonical name.
 
-    That is its status, and where else it is (PEP 792, PEP 708), in words.
+    `said` is, in words, what it says of its own project: the status, where else it is (PEP 792, PEP 708).
     """
 
     files: tuple[Link, ...] = ()

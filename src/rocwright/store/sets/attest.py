@@ -1,7 +1,7 @@
 """Attestations of files (PEP 740): taken in when they hold, put where pages of indexes point, verified again.
 
 An attestation is a Sigstore bundle about one file, made where it was built; nothing here signs. Whether one
-holds, `pypi-attestations` decides, offline by the root of trust that it has. What it refuses is never published.
+holds, `pypi-attestations` decides, by the root of trust that it has. What it refuses is never published.
 """
 
 from __future__ import annotations
