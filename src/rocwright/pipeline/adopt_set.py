@@ -151,7 +151,7 @@ def adopt(
         statements.append(about_set(manifest, BUILD, {"result": "success"}))
     attested = {one.name: recordable(one.link.provenance) for one in found.files if one.link.provenance}
     if attested:
-        # No time: what is attested to this store itself later goes before it.
+        # No number: what is attested to this store itself goes before it.
         statements.append(about_set(manifest, PROVENANCE, {"files": attested}))
     index_url = None
     if not how.dry_run:

@@ -31,8 +31,8 @@ class ListedSet:
 
     `uploaded` is when its files came in (RFC 3339, UTC), `yanked` why no one should install it any more
     (PEP 592), `elsewhere` the URLs of files that lie outside of the store, by name; `sidecars` names those
-    among them that have their METADATA beside them. `provenance` says of files by name where attestations of
-    them are: a key in the store, or an address.
+    among them that have their METADATA beside them. `provenance` are the addresses of attestations of
+    files, by name.
     """
 
     manifest: SetManifest
@@ -46,7 +46,7 @@ class ListedSet:
 class ListedFile(msgspec.Struct, frozen=True, gc=False):
     """A file in a view. `place` is its key in the store, or an absolute URL where it lies elsewhere.
 
-    So is `provenance`, where it has any (PEP 740).
+    `provenance` is an absolute URL, where it has any: readers refuse a page with another one (PEP 740).
     """
 
     entry: FileEntry
@@ -179,8 +179,8 @@ def link(place: str, base: str) -> str:
     return base + quote(place)
 
 
-def file_line(one: ListedFile, url: str, base: str) -> str:
-    """The line with the link to one file, at an address that `link` made; `base` as for that."""
+def file_line(one: ListedFile, url: str) -> str:
+    """The line with the link to one file, at an address that `link` made."""
     entry = one.entry
     # What leads to a key has nothing but letters, digits and . _ / ! - % in it.
     shown = escape(url) if "://" in url else url
@@ -192,7 +192,7 @@ def file_line(one: ListedFile, url: str, base: str) -> str:
     if one.yanked is not None:
         said += _said("yanked", one.yanked)
     if one.provenance is not None:
-        said += f' data-provenance="{escape(link(one.provenance, base))}"'
+        said += f' data-provenance="{escape(one.provenance)}"'
     # `FileEntry` takes no name that would have to be escaped.
     return f'<a href="{shown}#sha256={entry.sha256}"{said}>{entry.name}</a><br>\n'
 
@@ -205,7 +205,7 @@ def _said(name: str, value: str) -> str:
 
 def flat_page(files: Iterable[ListedFile], *, title: str, base: str) -> str:
     """One flat page for `pip install --find-links <url of the page>`, of files from wherever they are."""
-    lines = "".join(file_line(one, address(one, base), base) for one in newest_last(files))
+    lines = "".join(file_line(one, address(one, base)) for one in newest_last(files))
     return page(title, lines.encode()).decode()
 
 

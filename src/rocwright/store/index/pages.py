@@ -35,7 +35,6 @@ from rocwright.store.index.listed import (
     address,
     by_project,
     file_line,
-    link,
     listed_files,
     newest_last,
     page,
@@ -114,10 +113,10 @@ def pages_beside(
 def _project(project: str, files: list[ListedFile], base: str, facts: ProjectFacts) -> ProjectPages:
     # Project by project, so that what a project took in memory serves for the next.
     placed = [(one, address(one, base)) for one in files if facts.offered]
-    lines = "".join([file_line(one, url, base) for one, url in placed]).encode()
+    lines = "".join([file_line(*pair) for pair in placed]).encode()
     version = version_of(facts, provenance=_attested(placed))
     html = page(_title(project), lines, version=version, more=html_facts(facts))
-    return ProjectPages(html, sorted_json(project, placed, base=base, up="../", facts=facts))
+    return ProjectPages(html, sorted_json(project, placed, up="../", facts=facts))
 
 
 def _title(project: str) -> str:
@@ -204,14 +203,13 @@ def root_json(projects: Iterable[str]) -> bytes:
 
 def project_json(project: str, files: Iterable[ListedFile], *, base: str) -> bytes:
     """The page of one project; `base` as for `link`."""
-    return sorted_json(project, [(one, address(one, base)) for one in newest_last(files)], base=base)
+    return sorted_json(project, [(one, address(one, base)) for one in newest_last(files)])
 
 
 def sorted_json(
     project: str,
     files: Sequence[tuple[ListedFile, str]],
     *,
-    base: str,
     up: str = "",
     facts: ProjectFacts = NOTHING,
 ) -> bytes:
@@ -223,7 +221,7 @@ def sorted_json(
             "name": project,
             **own,
             "versions": list(dict.fromkeys(one.entry.version for one, _ in files)),
-            "files": [_file(one, url if "://" in url else up + url, up + base) for one, url in files],
+            "files": [_file(one, url if "://" in url else up + url) for one, url in files],
         }
     )
 
@@ -232,7 +230,7 @@ def _attested(files: Iterable[tuple[ListedFile, str]]) -> bool:
     return any(one.provenance is not None for one, _ in files)
 
 
-def _file(one: ListedFile, url: str, base: str) -> _File:
+def _file(one: ListedFile, url: str) -> _File:
     entry = one.entry
     metadata = _Sha256(entry.metadata_sha256) if entry.metadata_sha256 else None
     return _File(
@@ -245,7 +243,7 @@ def _file(one: ListedFile, url: str, base: str) -> _File:
         one.uploaded,
         # An empty reason would read as false.
         False if one.yanked is None else one.yanked or True,
-        None if one.provenance is None else link(one.provenance, base),
+        one.provenance,
     )
 
 
@@ -319,7 +317,9 @@ def _form() -> str:
     sdist = FileEntry("a-2.tar.gz", "2" * 64, 2, "a", "2")
     files = (
         ListedFile(wheel, f"files/{wheel.sha256}/{wheel.name}", uploaded="2026-01-01T00:00:00Z"),
-        ListedFile(sdist, "https://example.org/a+b&c", yanked="<why>", provenance="sets/a/a+b.provenance"),
+        ListedFile(
+            sdist, "https://example.org/a+b&c", yanked="<why>", provenance="https://example.org/a?b&c"
+        ),
     )
     facts = {"a": ProjectFacts("archived", "<why>", ("https://a.example/a/",), ("https://b.example/a/",))}
     return _digest([__version__, *(page.decode() for page in view_pages(files, "a/b/", facts).values())])

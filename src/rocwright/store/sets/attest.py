@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from rocwright.errors import IntegrityError, InvalidInput, MissingTool, UsageError, see_who_may_read
 from rocwright.model.channels import Publisher
@@ -57,14 +58,16 @@ def attest_set(
 
     `files` are attestations as PEP 740 has them, Sigstore bundles, or folders with some. `offline` asks
     nobody for the root of trust. Raises `InvalidInput` for what is no attestation or about another file,
-    `IntegrityError` for one that does not hold or is of none of the `publishers`, `UsageError` without any;
-    then nothing is written.
+    `IntegrityError` for one that does not hold or is of none of the `publishers`, `UsageError` without any
+    and for a store without a public address; then nothing is written.
     """
     if not publishers:
         raise UsageError(
             "no publisher is known, so no attestation can be judged",
             next_step="name the workflow in rocwright.toml: [[channels.publisher]], repository, workflow",
         )
+    digest = set_id(manifest)
+    base = _base(store, digest)
     entries = {entry.name: entry for entry in manifest.files}
     found: dict[str, list[tuple[Publisher, dict[str, Any]]]] = {}
     for path in _paths(files):
@@ -72,7 +75,6 @@ def attest_set(
         entry = _about(one, entries, path)
         publisher = _publisher(one, entry, publishers, path, offline=offline)
         found.setdefault(entry.name, []).append((publisher, one.model_dump(mode="json")))
-    digest = set_id(manifest)
     known = _own(store, digest)
     written: dict[str, str] = {}
     for name, attestations in found.items():
@@ -83,9 +85,12 @@ def attest_set(
         if known.get(name) != key:
             store.put_bytes(key, data)
             written[name] = key
-    if not written:
+    files_now = {**known, **written}
+    statements = read_statements(store, digest, PROVENANCE)
+    said_now = provenance(digest, statements)
+    if all(said_now.get(name) == base + quote(key) for name, key in files_now.items()):
         return Attested({}, None)
-    told = {"files": {**known, **written}, "base": _base(store, digest), "at": at, "by": by}
+    told = {"files": files_now, "base": base, "number": len(statements) + 1, "at": at, "by": by}
     said = about_set(manifest, PROVENANCE, {name: value for name, value in told.items() if value})
     return Attested(written, save_statement(store, digest, said))
 
@@ -134,10 +139,15 @@ def _key(set_digest: str, name: str, data: bytes) -> str:
 
 
 def _base(store: ObjectStore, set_digest: str) -> str:
-    """Where clients find the root of the store; empty where it has no public address."""
+    """Where clients find the root of the store; raises `UsageError` where it has no public address."""
     prefix = set_prefix(set_digest)
     url = store.url(prefix).removesuffix(prefix)
-    return url if url.startswith(("https://", "http://")) else ""
+    if not url.startswith(("https://", "http://")):
+        raise UsageError(
+            "the store has no public address, and pages name provenance by its whole address (PEP 740)",
+            next_step="say where people find it: ROCWRIGHT_PUBLIC_URL=https://…",
+        )
+    return url
 
 
 def _paths(files: Iterable[Path]) -> Iterator[Path]:

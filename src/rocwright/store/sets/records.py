@@ -129,26 +129,34 @@ def received(statements: Iterable[Statement]) -> str | None:
 
 
 def provenance(set_digest: str, statements: Iterable[Statement], *, whole: bool = True) -> dict[str, str]:
-    """Where the provenance of each file is, by name, as the latest statement has it: a key, or an address.
+    """Where the provenance of each file is, by name, as the latest statement has it: an address on the web.
 
-    With `whole` a key is an address, too, where the store had a public one when it was stated: PEP 740 asks
-    for that. What is neither a key of this set nor on the web is left out: pages link to it.
+    That of a key is below the address that the store had when it was stated; not `whole` is the key itself.
+    What is neither a key of this set nor on the web is left out: pages link to it.
     """
     said = [one.predicate for one in statements if one.predicate_type == PROVENANCE]
-    said.sort(key=lambda one: str(one.get("at", "")))
+    said.sort(key=_number)
     found: dict[str, str] = {}
     own = f"{set_prefix(set_digest)}_provenance/"
     for one in said:
         files, base = one.get("files"), one.get("base", "")
-        start = base if whole and isinstance(base, str) and base.startswith(_WEB) else ""
         for name, place in files.items() if isinstance(files, dict) else ():
             if not isinstance(place, str):
                 continue
             if place.startswith(own) and is_key(place):
-                found[name] = start + quote(place) if start else place
+                if not whole:
+                    found[name] = place
+                elif isinstance(base, str) and base.startswith(_WEB):
+                    found[name] = base + quote(place)
             elif place.startswith(_WEB):
                 found[name] = place
     return found
+
+
+def _number(said: Mapping[str, object]) -> int:
+    """Which statement of provenance it is: times may be equal. One that has no number, of an index, is first."""
+    number = said.get("number")
+    return number if isinstance(number, int) else 0
 
 
 class Locations(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
