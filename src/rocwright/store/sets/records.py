@@ -154,7 +154,7 @@ def provenance(set_digest: str, statements: Iterable[Statement], *, whole: bool 
 
 
 def _number(said: Mapping[str, object]) -> int:
-    """Which statement of provenance it is: times may be equal. One that has no number, of an index, is first."""
+    """Which statement of provenance it is, as times may be equal; one of an adopted index has no number."""
     number = said.get("number")
     return number if isinstance(number, int) else 0
 
