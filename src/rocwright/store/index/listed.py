@@ -83,9 +83,8 @@ def listed_files(
             if place is not None and entry.name not in one.sidecars:
                 # An installer that is promised METADATA and finds none gives up.
                 entry = msgspec.structs.replace(entry, metadata_sha256=None)
-            new = ListedFile(
-                entry, place or entry_key(entry), one.uploaded, one.yanked, one.provenance.get(entry.name)
-            )
+            attested = one.provenance.get(entry.name) if one.provenance else None
+            new = ListedFile(entry, place or entry_key(entry), one.uploaded, one.yanked, attested)
             known = found.get(entry.name)
             found[entry.name] = new if known is None else _together(known, new)
     return tuple(found[name] for name in sorted(found))

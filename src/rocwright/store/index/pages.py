@@ -114,9 +114,9 @@ def _project(project: str, files: list[ListedFile], base: str, facts: ProjectFac
     # Project by project, so that what a project took in memory serves for the next.
     placed = [(one, address(one, base)) for one in files if facts.offered]
     lines = "".join([file_line(*pair) for pair in placed]).encode()
-    version = version_of(facts, provenance=_attested(placed))
+    version = version_of(facts, provenance=b' data-provenance="' in lines)
     html = page(_title(project), lines, version=version, more=html_facts(facts))
-    return ProjectPages(html, sorted_json(project, placed, up="../", facts=facts))
+    return ProjectPages(html, sorted_json(project, placed, up="../", facts=facts, version=version))
 
 
 def _title(project: str) -> str:
@@ -212,12 +212,13 @@ def sorted_json(
     *,
     up: str = "",
     facts: ProjectFacts = NOTHING,
+    version: str | None = None,
 ) -> bytes:
     """As `project_json`, of files in order with their addresses; `up` leads from here to where these hold."""
     meta, own = json_facts(facts)
     return msgspec.json.encode(
         {
-            "meta": {"api-version": version_of(facts, provenance=_attested(files)), **meta},
+            "meta": {"api-version": version or version_of(facts, provenance=_attested(files)), **meta},
             "name": project,
             **own,
             "versions": list(dict.fromkeys(one.entry.version for one, _ in files)),
