@@ -233,6 +233,17 @@ def test_nothing_is_taken_from_nobody(run: Run, instance: StandIn) -> None:
     assert run("attest", digest).code == 2
 
 
+def test_without_the_library_nothing_is_attested_and_verify_says_what_it_did_not_do(
+    run: Run, instance: StandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    digest = attested(run, instance)
+    monkeypatch.setitem(sys.modules, "pypi_attestations", None)
+    done = run("verify", digest)
+    assert (done.code, "2 files have provenance, not verified: pip install" in done.out) == (0, True)
+    done = run("attest", digest, DIST)
+    assert (done.code, "rocwright[attest]" in done.err) == (4, True)
+
+
 def test_verify_tells_damaged_from_forged(run: Run, instance: StandIn) -> None:
     digest = attested(run, instance)
     done = run("verify", digest, "--offline")
