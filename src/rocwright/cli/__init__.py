@@ -145,6 +145,7 @@ _SET = CommandGroup(
             "verify": "set.statements:set_verify",
             "state": "set.statements:set_state",
             "sign": "set.statements:set_sign",
+            "attest": "set.attest:set_attest",
             "reversion": "set.create:set_reversion",
         },
         "Channels": {
@@ -153,6 +154,7 @@ _SET = CommandGroup(
             "log": "set.look:set_log",
             "bisect": "set.bisect:set_bisect",
             "repair": "set.channel:set_repair",
+            "project": "set.attest:set_project",
         },
         "What is kept": {"pin": "set.channel:set_pin", "gc": "set.channel:set_gc"},
     },

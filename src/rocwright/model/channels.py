@@ -37,6 +37,19 @@ class Channel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     overrides: bool = True
 
 
+class Publisher(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A workflow whose attestations are taken (PEP 740), as a trusted publisher of PyPI is described.
+
+    `repository` is `owner/name`, `workflow` the name of a file (of GitHub in `.github/workflows`). The name
+    of the `environment` is told to clients; no certificate holds it, so nothing compares it.
+    """
+
+    repository: str
+    workflow: str
+    kind: Literal["GitHub", "GitLab"] = "GitHub"
+    environment: str = ""
+
+
 class Suite(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A suite of tests that the gate `tested` asks for, once for a set or for each of its targets."""
 
@@ -103,6 +116,7 @@ class Channels(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     `trusted` are public keys by the name of a channel, each as `rocwright set sign` prints it. `overrides`
     says by the name of a channel whether a check with overrides counts; `bypass` bounds bypasses.
+    `publisher` are those whose attestations of files are taken.
     """
 
     max_age: int
@@ -114,6 +128,7 @@ class Channels(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     trusted: dict[str, tuple[str, ...]] = {}
     overrides: dict[str, bool] = {}
     bypass: BypassBounds = BypassBounds()
+    publisher: tuple[Publisher, ...] = ()
 
     def __post_init__(self) -> None:
         names = [one.name for one in self.channel]

@@ -146,6 +146,8 @@ ADOPTED = "urn:rocwright:adopted:v1"
 TRIAL = "urn:rocwright:trial:v1"
 # A set was made of another one by giving its files another version.
 REVERSION = "urn:rocwright:reversion:v1"
+# Where attestations of its files are (PEP 740), which are checked by whoever is to believe them.
+PROVENANCE = "urn:rocwright:provenance:v1"
 
 # The subject that stands for the set itself; file names cannot contain a colon.
 SET_SUBJECT = "rocwright:set"

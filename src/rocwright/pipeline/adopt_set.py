@@ -21,6 +21,7 @@ from rocwright.model.sets import (
     ADOPTED,
     BUILD,
     FINDINGS,
+    PROVENANCE,
     FileEntry,
     SetManifest,
     Statement,
@@ -148,6 +149,10 @@ def adopt(
         statements.append(about_set(manifest, FINDINGS, checked.predicate()))
         # Whoever published these files built them.
         statements.append(about_set(manifest, BUILD, {"result": "success"}))
+    attested = {one.name: recordable(one.link.provenance) for one in found.files if one.link.provenance}
+    if attested:
+        # No number: what is attested to this store itself goes before it.
+        statements.append(about_set(manifest, PROVENANCE, {"files": attested}))
     index_url = None
     if not how.dry_run:
         index_url = _record(store, manifest, found, known, paths, statements, now)

@@ -6,11 +6,13 @@
     files/<sha256>/<name>.metadata            its METADATA (PEP 658)
     sets/<id>/manifest.json                   a set
     sets/<id>/_statements/  _signatures/      statements about it, and who vouches for it
+    sets/<id>/_provenance/                    where its files come from, as others attest (PEP 740)
     sets/<id>/_tests/                         reports of its tests, for later ones to be compared with
     sets/<id>/…                               pages of this set alone, its locks; never changed
     <channel>/<family>/<project>/index.html   pages of a channel (PEP 503); the root page is index.html
     <channel>/<family>/_json/…  _flat/…       the same as JSON (PEP 691), and on one page (--find-links)
     <channel>/<family>/_log/                  what was listed and withdrawn: the pages follow from it
+    <channel>/<family>/_projects.json         what is said of projects: status, where else they are
     <channel>/index.html                      for people: which line installs what
     cache/<profile>/…                         what compilers made, as sccache keeps it, apart for each profile
     pins/<name>.json                          sets that are kept whatever the channels list
@@ -45,6 +47,7 @@ MULTI_ARCH = "multi-arch"
 JSON_PAGES = "_json/"
 FLAT_PAGE = "_flat/index.html"
 LOG = "_log/"
+PROJECTS = "_projects.json"
 # Of compilers.
 CACHE = "cache/"
 
@@ -61,6 +64,7 @@ _TYPES = {
     ".html": "text/html; charset=utf-8",
     ".json": "application/json",
     ".metadata": "text/plain; charset=utf-8",
+    ".provenance": "application/json",
     ".txt": "text/plain; charset=utf-8",
     ".toml": "application/toml",
     ".css": "text/css; charset=utf-8",

@@ -36,6 +36,7 @@ from rocwright.store.channel_log import (
 )
 from rocwright.store.index.listed import ListedSet, listed_files
 from rocwright.store.index.pages import SealedView, page_keys, sealed_view, write_pages
+from rocwright.store.index.projects import ProjectFacts, save_facts
 from rocwright.store.layout import LOG, set_prefix
 from rocwright.store.lease import PACE, HeldStore, LeaseLost, leased
 from rocwright.store.objects.durable import together
@@ -143,6 +144,27 @@ def publish(
         f"publishing to {prefix} took so long that the lease of this publisher expired, {_TRIES} times",
         next_step="run again from a machine that is nearer to the store",
     )
+
+
+def describe(
+    store: ObjectStore, prefix: str, project: str, facts: ProjectFacts, *, by: str = ""
+) -> ChannelState:
+    """Say this of a project of the channel (its status, where else it is) instead of what was said before.
+
+    Raises `InvalidInput` for a project that the channel does not list; else as `publish`.
+    """
+    sets = _Sets(store)
+
+    def decide(log: Log, now: datetime) -> None:
+        listed = {entry.project for one in log.state.sets for entry in sets[one].manifest.files}
+        if project not in listed:
+            raise InvalidInput(
+                f"{prefix} lists no project {project!r}",
+                next_step=f"name one of those it lists: {', '.join(sorted(listed)) or 'none'}",
+            )
+        save_facts(store, prefix, project, facts)
+
+    return publish(store, prefix, decide, by=by)
 
 
 class _View(NamedTuple):

@@ -42,7 +42,7 @@ from rocwright.system.progress import counted
 
 # Folders at the root of a store that are no channels.
 _OWN = ("files", "sets", PINS.rstrip("/"))
-_RECORDS = re.compile(r"manifest\.json|locations\.json|_(?:statements|signatures)/.*")
+_RECORDS = re.compile(r"manifest\.json|locations\.json|_(?:statements|signatures|provenance)/.*")
 _RUN = re.compile(rf"((?:[^/]+/)?[^/]+-(?:{'|'.join(PLATFORMS)})/(?:{'|'.join(KINDS)})/[^/]+/).+")
 
 

@@ -124,7 +124,7 @@ def script(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(
     ("typed", "offered"),
     [
-        ("rocwright set pro", {"promote"}),
+        ("rocwright set pro", {"promote", "project"}),
         ("rocwright kpack ", {"split", "merge", "verify", "list", "show", "extract"}),
         ("rocwright check --ins", {"--install"}),
         ("rocwright pipeline render --to s", {"slurm"}),

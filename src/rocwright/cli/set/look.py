@@ -338,6 +338,11 @@ def show_verified(found: Verified) -> None:
     console.out(f"set {found.set_id}: {found.files} files {how}, {found.statements} statements")
     if found.elsewhere:
         console.out(f"{len(found.elsewhere)} files lie outside of the store and were not read")
+    if found.attested:
+        how = f"of {len(found.attestations)} of them it was verified"
+        if not found.attestations and not any(one.key.endswith(".provenance") for one in found.problems):
+            how = "not verified: pip install 'rocwright[attest]'"
+        console.out(f"{len(found.attested)} files have provenance, {how}")
     for key in found.signers:
         console.out(f"signed with {key}")
     if not found.signers:

@@ -145,9 +145,10 @@ def set_verify(
     *,
     key: Annotated[tuple[str, ...], Parameter(negative=(), show_default=False)] = (),
     quick: bool = False,
+    offline: bool = False,
     options: StoreOptions = _DEFAULTS,
 ) -> Iterator[Reply]:
-    """Read a set again: manifest, every file, METADATA, statements and signatures. Lists all that is wrong.
+    """Read a set again: manifest, every file, METADATA, what is said of it. Lists all that is wrong.
 
     Exit code 6 when anything is.
 
@@ -157,12 +158,14 @@ def set_verify(
         A public key that must have signed it, as ed25519:… or a PEM file; may be repeated.
     quick
         Compare sizes only; no file is read.
+    offline
+        Verify provenance by the root of trust that is on this machine, and ask nobody for a newer one.
     json
         Print the result as JSON.
     """
     store, channels = options.opened(), options.channels()
     keys = tuple(map(read_public, key))
     digest = resolve_set(store, channels, which)
-    found = verify_set(store, digest, keys=keys, quick=quick)
+    found = verify_set(store, digest, keys=keys, quick=quick, offline=offline)
     yield Reply(found, lambda: show_verified(found))
     require_sound(found)

@@ -44,7 +44,8 @@ _LONGEST_NAME = 255
 class Link:
     """A file as a page links to it; nothing of it is verified yet.
 
-    `metadata` says whether its METADATA can be had beside it, and with which sha256 if that is told.
+    `metadata` says whether its METADATA can be had beside it, and with which sha256 if that is told,
+    `provenance` where attestations of it are (PEP 740).
     """
 
     name: str
@@ -54,6 +55,7 @@ class Link:
     requires_python: str | None = None
     metadata: bool | str = False
     yanked: str | None = None
+    provenance: str | None = None
 
 
 @dataclass(frozen=True)

@@ -71,6 +71,7 @@ class Reading:
             self.notes += [f"{one} is on the page of {name}; it is left out" for one in strange]
             gathered.add(link for link in page.files if _is_of(link.name, name))
             self.notes += page.notes
+            self.notes += [f"the index says of {name}: {one}" for one in page.said]
             if name in self.pages and not page.files:
                 self.notes.append(f"the index lists {name}, and no file of it")
         self.notes += gathered.notes
@@ -185,11 +186,15 @@ Enter = Callable[[str], str]
 
 @dataclass(frozen=True)
 class Page:
-    """What a page links to: files, and pages of projects by canonical name."""
+    """What a page links to: files, and pages of projects by canonical name.
+
+    `said` is, in words, what it says of its own project: the status, where else it is (PEP 792, PEP 708).
+    """
 
     files: tuple[Link, ...] = ()
     projects: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    said: tuple[str, ...] = ()
 
 
 def parse_page(data: bytes, content_type: str, url: str, enter: Enter) -> Page:
@@ -207,7 +212,7 @@ def parse_page(data: bytes, content_type: str, url: str, enter: Enter) -> Page:
             f"{shown(url)} is {is_what}, but its server calls it {called}, and installers believe it"
         )
     found = _json_page(text, url, enter) if looks_json else _html_page(text, url, enter)
-    return Page(found.files, found.projects, (*notes, *found.notes))
+    return Page(found.files, found.projects, (*notes, *found.notes), found.said)
 
 
 def _json_page(text: str, url: str, enter: Enter) -> Page:
@@ -240,7 +245,26 @@ def _json_page(text: str, url: str, enter: Enter) -> Page:
             notes.append(f"{name!r} on {shown(url)} is not the name of a project")
         else:
             projects[canonical] = urljoin(url, f"{canonical}/")
-    return Page(tuple(files), projects, tuple(notes))
+    status = value.get("project-status")
+    status = status if isinstance(status, dict) else {}
+    said = _said(
+        status.get("status"),
+        status.get("reason"),
+        meta.get("tracks") if isinstance(meta, dict) else None,
+        value.get("alternate-locations"),
+    )
+    return Page(tuple(files), projects, tuple(notes), said)
+
+
+def _said(status: object, reason: object, tracks: object, alternates: object) -> tuple[str, ...]:
+    """What a page says of its project, in words."""
+    said = []
+    if isinstance(status, str) and status != "active":
+        said.append(f"it is {status}: {reason}" if isinstance(reason, str) and reason else f"it is {status}")
+    for what, urls in (("it tracks", tracks), ("it is at", alternates)):
+        if isinstance(urls, list):
+            said += [f"{what} {url}" for url in urls if isinstance(url, str)]
+    return tuple(said)
 
 
 def _list(value: Mapping[str, Any], key: str, url: str) -> list[Any]:
@@ -268,7 +292,12 @@ def _json_link(item: Mapping[str, Any], url: str, enter: Enter) -> Link:
         requires_python=requires if isinstance(requires, str) else None,
         metadata=metadata if isinstance(metadata, str) else bool(metadata),
         yanked=yanked if isinstance(yanked, str) else ("" if yanked else None),
+        provenance=_provenance(item.get("provenance"), url, enter),
     )
+
+
+def _provenance(place: object, url: str, enter: Enter) -> str | None:
+    return enter(urljoin(url, place)) if isinstance(place, str) and place else None
 
 
 def _text(value: object) -> str:
@@ -282,13 +311,13 @@ def _told(digest: object) -> str | None:
 
 
 class _Anchors(HTMLParser):
-    """The anchors of a page, `<base href>`, and the version that it says it is of."""
+    """The anchors of a page, `<base href>`, and what its head says by name."""
 
     def __init__(self) -> None:
         super().__init__()
         self.base: str | None = None
-        self.version: str | None = None
         self.anchors: list[Mapping[str, str | None]] = []
+        self.metas: dict[str, list[str]] = {}
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         found = dict(attrs)
@@ -296,8 +325,12 @@ class _Anchors(HTMLParser):
             self.anchors.append(found)
         elif tag == "base" and self.base is None:
             self.base = found.get("href")
-        elif tag == "meta" and found.get("name") == "pypi:repository-version":
-            self.version = found.get("content")
+        elif tag == "meta":
+            self.metas.setdefault(found.get("name") or "", []).append(found.get("content") or "")
+
+    def first(self, name: str) -> str | None:
+        """What the head says under a name, the first time."""
+        return next(iter(self.metas.get(name, ())), None)
 
 
 def _html_page(text: str, url: str, enter: Enter) -> Page:
@@ -310,7 +343,7 @@ def _html_page(text: str, url: str, enter: Enter) -> Page:
             where=shown(url),
             next_step="give the address of an index or a page",
         )
-    _require_known(parser.version, url)
+    _require_known(parser.first("pypi:repository-version"), url)
     base = urljoin(url, (parser.base or "").strip())
     files, projects, notes = [], {}, []
     for anchor in parser.anchors:
@@ -323,7 +356,7 @@ def _html_page(text: str, url: str, enter: Enter) -> Page:
         name = unquote(posixpath.basename(parts.path))
         if name.endswith(ENDINGS):
             try:
-                files.append(_html_link(name, enter(target), fragment, anchor))
+                files.append(_html_link(name, enter(target), fragment, anchor, base, enter))
             except InvalidInput as error:
                 notes.append(error.what)
             continue
@@ -332,14 +365,22 @@ def _html_page(text: str, url: str, enter: Enter) -> Page:
         canonical = _canonical(unquote(posixpath.basename(folder)))
         if canonical is not None and folder.rpartition("/")[0] + "/" == _folder(base):
             projects[canonical] = enter(target)
-    return Page(tuple(files), projects, tuple(notes))
+    said = _said(
+        parser.first("pypi:project-status"),
+        parser.first("pypi:project-status-reason"),
+        parser.metas.get("pypi:tracks"),
+        parser.metas.get("pypi:alternate-locations"),
+    )
+    return Page(tuple(files), projects, tuple(notes), said)
 
 
 def _folder(url: str) -> str:
     return url.partition("?")[0].rpartition("/")[0] + "/"
 
 
-def _html_link(name: str, url: str, fragment: str, anchor: Mapping[str, str | None]) -> Link:
+def _html_link(
+    name: str, url: str, fragment: str, anchor: Mapping[str, str | None], base: str, enter: Enter
+) -> Link:
     digest = _SHA256.fullmatch(fragment)
     told = anchor.get("data-core-metadata", anchor.get("data-dist-info-metadata"))
     metadata: bool | str = told is not None and told.lower() != "false"
@@ -352,6 +393,7 @@ def _html_link(name: str, url: str, fragment: str, anchor: Mapping[str, str | No
         requires_python=anchor.get("data-requires-python"),
         metadata=metadata,
         yanked=(anchor["data-yanked"] or "") if "data-yanked" in anchor else None,
+        provenance=_provenance(anchor.get("data-provenance"), base, enter),
     )
 
 

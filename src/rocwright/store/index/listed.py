@@ -2,7 +2,7 @@
 
 Pure functions, so the same set renders the same bytes: simple repository pages after PEP 503, with digests,
 Requires-Python, the digest of the METADATA sidecar (PEP 658, by its newer name of PEP 714) and what is yanked
-(PEP 592); and a flat page for `--find-links`.
+(PEP 592), where its provenance is (PEP 740); and a flat page for `--find-links`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ class ListedSet:
 
     `uploaded` is when its files came in (RFC 3339, UTC), `yanked` why no one should install it any more
     (PEP 592), `elsewhere` the URLs of files that lie outside of the store, by name; `sidecars` names those
-    among them that have their METADATA beside them.
+    among them that have their METADATA beside them. `provenance` are the addresses of attestations of
+    files, by name.
     """
 
     manifest: SetManifest
@@ -39,15 +40,20 @@ class ListedSet:
     yanked: str | None = None
     elsewhere: Mapping[str, str] = field(default_factory=lambda: _NONE)
     sidecars: frozenset[str] = frozenset()
+    provenance: Mapping[str, str] = field(default_factory=lambda: _NONE)
 
 
 class ListedFile(msgspec.Struct, frozen=True, gc=False):
-    """A file in a view. `place` is its key in the store, or an absolute URL where it lies elsewhere."""
+    """A file in a view. `place` is its key in the store, or an absolute URL where it lies elsewhere.
+
+    `provenance` is an absolute URL, where it has any: readers refuse a page with another one (PEP 740).
+    """
 
     entry: FileEntry
     place: str
     uploaded: str | None = None
     yanked: str | None = None
+    provenance: str | None = None
 
 
 def listed_files(
@@ -77,7 +83,8 @@ def listed_files(
             if place is not None and entry.name not in one.sidecars:
                 # An installer that is promised METADATA and finds none gives up.
                 entry = msgspec.structs.replace(entry, metadata_sha256=None)
-            new = ListedFile(entry, place or entry_key(entry), one.uploaded, one.yanked)
+            attested = one.provenance.get(entry.name) if one.provenance else None
+            new = ListedFile(entry, place or entry_key(entry), one.uploaded, one.yanked, attested)
             known = found.get(entry.name)
             found[entry.name] = new if known is None else _together(known, new)
     return tuple(found[name] for name in sorted(found))
@@ -86,7 +93,7 @@ def listed_files(
 def _together(known: ListedFile, new: ListedFile) -> ListedFile:
     uploaded = min(filter(None, (known.uploaded, new.uploaded)), default=None)
     yanked = known.yanked if new.yanked is not None else None
-    return ListedFile(known.entry, known.place, uploaded, yanked)
+    return ListedFile(known.entry, known.place, uploaded, yanked, known.provenance or new.provenance)
 
 
 def newest_last(files: Iterable[ListedFile]) -> list[ListedFile]:
@@ -129,11 +136,13 @@ _HEAD = """<!DOCTYPE html>
 <head>
 <meta charset="utf-8">
 <meta name="pypi:repository-version" content="{version}">
-<title>{title}</title>
+{more}<title>{title}</title>
 </head>
 <body>
 <h1>{title}</h1>
 """
+# Titles are escaped.
+_HEAD_END = b"</h1>\n"
 _TAIL = b"</body>\n</html>\n"
 # What ends a line, wherever else there may be newlines, and what stands in lines of yanked files: values are
 # escaped, so no value holds either.
@@ -142,18 +151,15 @@ YANKED = b' data-yanked="'
 Lines = bytes | memoryview
 
 
-def page(title: str, *bodies: Lines) -> bytes:
-    """A page of links; `title` is text, each of `bodies` lines of HTML with their ends."""
-    return b"".join((_head(title), *bodies, _TAIL))
+def page(title: str, *bodies: Lines, version: str = REPOSITORY_VERSION, more: str = "") -> bytes:
+    """A page of links; `title` is text, each of `bodies` and `more`, for its head, are lines of HTML."""
+    head = _HEAD.format(version=version, more=more, title=escape(title)).encode()
+    return b"".join((head, *bodies, _TAIL))
 
 
-def page_lines(title: str, html: bytes) -> memoryview:
-    """The lines of a page that `page` made under this title."""
-    return memoryview(html)[len(_head(title)) : -len(_TAIL)]
-
-
-def _head(title: str) -> bytes:
-    return _HEAD.format(version=REPOSITORY_VERSION, title=escape(title)).encode()
+def page_lines(html: bytes) -> memoryview:
+    """The lines of a page that `page` made."""
+    return memoryview(html)[html.index(_HEAD_END) + len(_HEAD_END) : -len(_TAIL)]
 
 
 def address(one: ListedFile, base: str) -> str:
@@ -184,6 +190,8 @@ def file_line(one: ListedFile, url: str) -> str:
         said += f' data-core-metadata="sha256={digest}"'
     if one.yanked is not None:
         said += _said("yanked", one.yanked)
+    if one.provenance is not None:
+        said += f' data-provenance="{escape(one.provenance)}"'
     # `FileEntry` takes no name that would have to be escaped.
     return f'<a href="{shown}#sha256={entry.sha256}"{said}>{entry.name}</a><br>\n'
 

@@ -17,6 +17,7 @@ import hashlib
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
+from types import MappingProxyType
 from typing import NamedTuple
 
 import msgspec
@@ -40,9 +41,18 @@ from rocwright.store.index.listed import (
     page_lines,
     root_page,
 )
+from rocwright.store.index.projects import (
+    NOTHING,
+    ProjectFacts,
+    html_facts,
+    json_facts,
+    read_facts,
+    version_of,
+)
 from rocwright.store.layout import FLAT_PAGE, JSON_PAGES
 from rocwright.store.objects.protocol import ObjectStore, read_there
 
+_NO_FACTS: Mapping[str, ProjectFacts] = MappingProxyType({})
 _PROJECT = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 _PAGE = re.compile(
     rf"(?:{re.escape(JSON_PAGES)})?(?:[a-z0-9][a-z0-9-]*/)?index\.html|{re.escape(FLAT_PAGE)}", re.ASCII
@@ -56,20 +66,26 @@ class ProjectPages(NamedTuple):
     json: bytes
 
 
-def view_pages(files: Iterable[ListedFile], prefix: str) -> Mapping[str, bytes]:
+def view_pages(
+    files: Iterable[ListedFile], prefix: str, facts: Mapping[str, ProjectFacts] = _NO_FACTS
+) -> Mapping[str, bytes]:
     """Every page of a view by its key, in the order in which to publish them when something is added.
 
     `prefix` ends with `/`, or is empty for a view at the root of the store. A client reads several pages,
     each perhaps as old as its `max_age`: a project stands behind those it depends on, the flat page and the
-    roots last.
+    roots last. `facts` are what is said of projects, by name.
     Raises `InvalidData` for a file whose project or version is none.
     """
     listed = tuple(files)
-    return pages_beside({}, listed, prefix, dependency_order(one.entry for one in listed))
+    return pages_beside({}, listed, prefix, dependency_order(one.entry for one in listed), facts)
 
 
 def pages_beside(
-    there: Mapping[str, Lines], files: Iterable[ListedFile], prefix: str, order: Iterable[str]
+    there: Mapping[str, Lines],
+    files: Iterable[ListedFile],
+    prefix: str,
+    order: Iterable[str],
+    facts: Mapping[str, ProjectFacts] = _NO_FACTS,
 ) -> Mapping[str, bytes]:
     """As `view_pages`, but for the projects whose own pages are there: of these only `flat_lines` are known.
 
@@ -78,36 +94,41 @@ def pages_beside(
     # The flat page is as deep as those of projects, so their lines are its lines; JSON is one folder deeper.
     base = "../" * (prefix.count("/") + 1)
     projects = tuple(order)
-    rendered = {project: _project(project, listed, base) for project, listed in by_project(files).items()}
+    rendered = {
+        project: _project(project, listed, base, facts.get(project, NOTHING))
+        for project, listed in by_project(files).items()
+    }
     pages: dict[str, bytes] = {}
     for project in projects:
         keys = project_keys(prefix, project)
         if project in rendered:
             pages.update(zip(keys, rendered[project], strict=True))
-    lines = {**there, **{project: flat_lines(project, own.html) for project, own in rendered.items()}}
+    lines = {**there, **{project: flat_lines(own.html) for project, own in rendered.items()}}
     pages[f"{prefix}{FLAT_PAGE}"] = page(prefix.rstrip("/"), *(lines[project] for project in sorted(lines)))
     pages[f"{prefix}index.html"] = root_page(projects).encode()
     pages[f"{prefix}{JSON_PAGES}index.html"] = root_json(projects)
     return pages
 
 
-def _project(project: str, files: list[ListedFile], base: str) -> ProjectPages:
+def _project(project: str, files: list[ListedFile], base: str, facts: ProjectFacts) -> ProjectPages:
     # Project by project, so that what a project took in memory serves for the next.
-    placed = [(one, address(one, base)) for one in files]
+    placed = [(one, address(one, base)) for one in files if facts.offered]
     lines = "".join([file_line(*pair) for pair in placed]).encode()
-    return ProjectPages(page(_title(project), lines), sorted_json(project, placed, up="../"))
+    version = version_of(facts, provenance=b' data-provenance="' in lines)
+    html = page(_title(project), lines, version=version, more=html_facts(facts))
+    return ProjectPages(html, sorted_json(project, placed, up="../", facts=facts, version=version))
 
 
 def _title(project: str) -> str:
     return f"Links for {project}"
 
 
-def flat_lines(project: str, html: bytes) -> Lines:
+def flat_lines(html: bytes) -> Lines:
     """What the flat page has of a project's page in HTML.
 
     Installers do not all look on a flat page for what is yanked (uv 0.13 does not): it is not there.
     """
-    lines = page_lines(_title(project), html)
+    lines = page_lines(html)
     if YANKED not in html:
         return lines
     return b"".join(line + LINE_END for line in bytes(lines).split(LINE_END)[:-1] if YANKED not in line)
@@ -172,6 +193,7 @@ class _File(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, rename="k
     core_metadata: _Sha256 | None = None
     upload_time: str | None = None
     yanked: str | bool = False
+    provenance: str | None = None
 
 
 def root_json(projects: Iterable[str]) -> bytes:
@@ -184,16 +206,29 @@ def project_json(project: str, files: Iterable[ListedFile], *, base: str) -> byt
     return sorted_json(project, [(one, address(one, base)) for one in newest_last(files)])
 
 
-def sorted_json(project: str, files: Sequence[tuple[ListedFile, str]], *, up: str = "") -> bytes:
+def sorted_json(
+    project: str,
+    files: Sequence[tuple[ListedFile, str]],
+    *,
+    up: str = "",
+    facts: ProjectFacts = NOTHING,
+    version: str | None = None,
+) -> bytes:
     """As `project_json`, of files in order with their addresses; `up` leads from here to where these hold."""
+    meta, own = json_facts(facts)
     return msgspec.json.encode(
         {
-            "meta": _META,
+            "meta": {"api-version": version or version_of(facts, provenance=_attested(files)), **meta},
             "name": project,
+            **own,
             "versions": list(dict.fromkeys(one.entry.version for one, _ in files)),
             "files": [_file(one, url if "://" in url else up + url) for one, url in files],
         }
     )
+
+
+def _attested(files: Iterable[tuple[ListedFile, str]]) -> bool:
+    return any(one.provenance is not None for one, _ in files)
 
 
 def _file(one: ListedFile, url: str) -> _File:
@@ -209,6 +244,7 @@ def _file(one: ListedFile, url: str) -> _File:
         one.uploaded,
         # An empty reason would read as false.
         False if one.yanked is None else one.yanked or True,
+        one.provenance,
     )
 
 
@@ -229,10 +265,11 @@ def sealed_view(
     """`view_pages` of the sets (by id, in their order).
 
     `seals` are those of an earlier view of this prefix, by project; with none, everything is rendered and
-    nothing read. Else one listing, and one reading for each page of a project that may be right. Raises as
-    `listed_files` and `view_pages`.
+    only what is said of projects is read. Else one listing, and one reading for each page of a project that
+    may be right. Raises as `read_facts`, `listed_files` and `view_pages`.
     """
-    origins = _origins(prefix, sets)
+    facts = read_facts(store, prefix)
+    origins = _origins(prefix, sets, facts)
     hoped = [project for project, origin in origins.items() if seals.get(project, "").startswith(origin)]
     there = {one.key for one in store.list(prefix)} if hoped else set()
     lines: dict[str, Lines] = {}
@@ -243,10 +280,10 @@ def sealed_view(
             if html is None or json is None:
                 continue
             if _seal(origins[project], _sha256(html), _sha256(json)) == seals[project]:
-                lines[project] = flat_lines(project, html)
+                lines[project] = flat_lines(html)
     files = listed_files(sets.values(), where=prefix, without=lines.keys())
     order = dependency_order(entry for one in sets.values() for entry in one.manifest.files)
-    pages = pages_beside(lines, files, prefix, order)
+    pages = pages_beside(lines, files, prefix, order, facts)
     made = {project: seals[project] for project in lines}
     for project in origins.keys() - lines.keys():
         made[project] = _seal(
@@ -260,14 +297,18 @@ def _seal(origin: str, html_sha256: str, json_sha256: str) -> str:
     return f"{origin}.{html_sha256}.{json_sha256}"
 
 
-def _origins(prefix: str, sets: Mapping[str, ListedSet]) -> dict[str, str]:
+def _origins(prefix: str, sets: Mapping[str, ListedSet], facts: Mapping[str, ProjectFacts]) -> dict[str, str]:
     """A digest for each project of all that its pages follow from."""
     found: dict[str, list[str]] = {}
     for digest, one in sets.items():
-        told = _digest([digest, one.uploaded, one.yanked, dict(one.elsewhere), sorted(one.sidecars)])
+        places = [dict(one.elsewhere), sorted(one.sidecars), dict(one.provenance)]
+        told = _digest([digest, one.uploaded, one.yanked, *places])
         for project in {entry.project for entry in one.manifest.files}:
             found.setdefault(project, []).append(told)
-    return {project: _digest([_form(), prefix, told]) for project, told in found.items()}
+    return {
+        project: _digest([_form(), prefix, told, msgspec.to_builtins(facts.get(project, NOTHING))])
+        for project, told in found.items()
+    }
 
 
 @lru_cache(maxsize=1)
@@ -277,9 +318,12 @@ def _form() -> str:
     sdist = FileEntry("a-2.tar.gz", "2" * 64, 2, "a", "2")
     files = (
         ListedFile(wheel, f"files/{wheel.sha256}/{wheel.name}", uploaded="2026-01-01T00:00:00Z"),
-        ListedFile(sdist, "https://example.org/a+b&c", yanked="<why>"),
+        ListedFile(
+            sdist, "https://example.org/a+b&c", yanked="<why>", provenance="https://example.org/a?b&c"
+        ),
     )
-    return _digest([__version__, *(page.decode() for page in view_pages(files, "a/b/").values())])
+    facts = {"a": ProjectFacts("archived", "<why>", ("https://a.example/a/",), ("https://b.example/a/",))}
+    return _digest([__version__, *(page.decode() for page in view_pages(files, "a/b/", facts).values())])
 
 
 def _digest(value: object) -> str:

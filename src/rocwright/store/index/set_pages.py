@@ -1,7 +1,8 @@
 """The pages of one set under `sets/<id>/`: its own index, pins, a snippet for uv, a lock for each GPU target.
 
 A set never changes, so neither do these: what is there stays as it is. Only where the files of an adopted set
-came into the store later, they are written anew, once: they no longer link to where the files were found.
+came into the store later, they are written anew, once: they no longer link to where the files were found. And
+where files were attested later: they link to that.
 """
 
 from __future__ import annotations
@@ -39,12 +40,14 @@ def publish_set_pages(
     *,
     base_url: str | None = None,
     third_party: Mapping[str, str] | None = None,
+    attested: bool = False,
 ) -> tuple[str, ...]:
     """Write what is not there yet of the pages of a recorded set, or is empty; returns their keys.
 
     `base_url` is where clients find the root of the store, ending with `/` (default: what the store says,
     which ROCWRIGHT_PUBLIC_URL decides): locks and snippet name it, as neither is read where it lies.
     `third_party` are whole locks by target that hold requirements from elsewhere, too (`lock_third_party`).
+    When files were `attested`, what is there of the index is written anew where it differs.
     """
     digest = set_id(one.manifest)
     prefix = set_prefix(digest)
@@ -54,7 +57,8 @@ def publish_set_pages(
         there = {stored.key: stored.size for stored in store.list(prefix)}
         brought = not one.elsewhere and locations_key(digest) in there
         for key, page in pages.items():
-            if not there.get(key) or (brought and read_there(store, key) != page):
+            anew = brought or (attested and key.endswith("index.html"))
+            if not there.get(key) or (anew and read_there(store, key) != page):
                 store.put_bytes(key, page, overwrite=key in there)
                 written.append(key)
     if brought:

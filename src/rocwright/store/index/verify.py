@@ -230,4 +230,6 @@ class _Visit:
 def _of_html(one: Link) -> Link:
     """What an HTML page can say of a file."""
     metadata = one.metadata
-    return Link(one.name, one.url, one.sha256, None, one.requires_python, metadata, one.yanked)
+    return Link(
+        one.name, one.url, one.sha256, None, one.requires_python, metadata, one.yanked, one.provenance
+    )

@@ -10,12 +10,13 @@ import hashlib
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import quote, urlsplit, urlunsplit
 
 import msgspec
 
 from rocwright.errors import IntegrityError, InvalidData, InvalidInput, NoObject
 from rocwright.model.sets import (
+    PROVENANCE,
     RECEIPT,
     SetManifest,
     Statement,
@@ -28,11 +29,12 @@ from rocwright.model.sets import (
 )
 from rocwright.store.damage import DAMAGED, MISSING, Damage, Tell, how, pass_over, put_right, refuse
 from rocwright.store.index.listed import ListedSet
-from rocwright.store.layout import file_key, set_prefix
+from rocwright.store.layout import file_key, is_key, set_prefix
 from rocwright.store.objects.protocol import ObjectStore, Stored, download, read_there
 from rocwright.system.redact import signs
 
 LOCATIONS_SCHEMA = "rocwright.locations/1"
+_WEB = ("https://", "http://")
 _ID = re.compile(r"[0-9a-f]{64}")
 _STATEMENT = re.compile(r"(?P<kind>[^/]+)-[0-9a-f]{32}\.json")
 
@@ -110,16 +112,15 @@ def save_statement(store: ObjectStore, set_digest: str, statement: Statement) ->
 
 
 def read_statements(
-    store: ObjectStore, set_digest: str, predicate_type: str = "", *, tell: Tell = refuse
+    store: ObjectStore, set_digest: str, *predicate_types: str, tell: Tell = refuse
 ) -> tuple[Statement, ...]:
-    """Every statement recorded about the set, sorted by key; only those of a type where it is given.
+    """Every statement recorded about the set, sorted by key; only those of some types where they are given.
 
     `tell` is told of one that is damaged; by default that raises `IntegrityError`. Raises `InvalidData` for
     one that is whole and cannot be read.
     """
-    kind = _kind(predicate_type) if predicate_type else ""
     found = []
-    for stored in statement_objects(store, set_digest, kind):
+    for stored in statement_objects(store, set_digest, *map(_kind, predicate_types)):
         data = read_there(store, stored.key)
         if data is None or not names_statement(stored.key, data):
             tell(Damage(stored.key, how(data)))
@@ -128,15 +129,16 @@ def read_statements(
     return tuple(found)
 
 
-def statement_objects(store: ObjectStore, set_digest: str, kind: str = "") -> tuple[Stored, ...]:
-    """The statements about a set as objects, of a kind where it is given; other names are strays."""
+def statement_objects(store: ObjectStore, set_digest: str, *kinds: str) -> tuple[Stored, ...]:
+    """The statements about a set as objects, of some kinds where they are given; other names are strays."""
     folder = f"{set_prefix(set_digest)}_statements/"
     objects = store.list(folder)
     pass_over(one.key for one in objects if _STATEMENT.fullmatch(one.key.removeprefix(folder)) is None)
     return tuple(
         one
         for one in objects
-        if (match := _STATEMENT.fullmatch(one.key.removeprefix(folder))) and kind in ("", match["kind"])
+        if (match := _STATEMENT.fullmatch(one.key.removeprefix(folder)))
+        and (not kinds or match["kind"] in kinds)
     )
 
 
@@ -191,6 +193,37 @@ def received(statements: Iterable[Statement]) -> str | None:
     return min((time for time in times if isinstance(time, str)), default=None)
 
 
+def provenance(set_digest: str, statements: Iterable[Statement], *, whole: bool = True) -> dict[str, str]:
+    """Where the provenance of each file is, by name, as the latest statement has it: an address on the web.
+
+    That of a key is below the address that the store had when it was stated; not `whole` is the key itself.
+    What is neither a key of this set nor on the web is left out: pages link to it.
+    """
+    said = [one.predicate for one in statements if one.predicate_type == PROVENANCE]
+    said.sort(key=_number)
+    found: dict[str, str] = {}
+    own = f"{set_prefix(set_digest)}_provenance/"
+    for one in said:
+        files, base = one.get("files"), one.get("base", "")
+        for name, place in files.items() if isinstance(files, dict) else ():
+            if not isinstance(place, str):
+                continue
+            if place.startswith(own) and is_key(place):
+                if not whole:
+                    found[name] = place
+                elif isinstance(base, str) and base.startswith(_WEB):
+                    found[name] = base + quote(place)
+            elif place.startswith(_WEB):
+                found[name] = place
+    return found
+
+
+def _number(said: Mapping[str, object]) -> int:
+    """Which statement of provenance it is, as times may be equal; one of an adopted index has no number."""
+    number = said.get("number")
+    return number if isinstance(number, int) else 0
+
+
 class Locations(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The address of each file by name, without logins; `sidecars` are those with METADATA beside them."""
 
@@ -238,15 +271,16 @@ def locations_key(set_digest: str) -> str:
 def read_listed(store: ObjectStore, set_digest: str, *, yanked: str | None = None) -> ListedSet:
     """A recorded set as a view lists it."""
     manifest = read_set(store, set_digest)
-    uploaded = received(read_statements(store, set_digest, RECEIPT))
+    statements = read_statements(store, set_digest, RECEIPT, PROVENANCE)
+    uploaded, attested = received(statements), provenance(set_digest, statements)
     if uploaded is not None:
-        return ListedSet(manifest, uploaded=uploaded, yanked=yanked)
+        return ListedSet(manifest, uploaded=uploaded, yanked=yanked, provenance=attested)
     places = read_locations(store, set_digest)
     if not places.files:
         # They go as soon as the receipt is there: perhaps between the two looks.
         uploaded = received(read_statements(store, set_digest, RECEIPT))
     sidecars = frozenset(places.sidecars)
-    return ListedSet(manifest, uploaded=uploaded, yanked=yanked, elsewhere=places.files, sidecars=sidecars)
+    return ListedSet(manifest, uploaded, yanked, places.files, sidecars, attested)
 
 
 def fetch_set(store: ObjectStore, manifest: SetManifest, folder: Path) -> list[Path]:

@@ -12,6 +12,7 @@ from rocwright.store.damage import MISSING, Damage, how
 from rocwright.store.layout import file_key, set_prefix
 from rocwright.store.objects.protocol import ObjectStore, read_there
 from rocwright.store.pool import wanted_objects
+from rocwright.store.sets.attest import attested, verify_provenance
 from rocwright.store.sets.records import located, manifest_key, names_statement, statement_objects
 from rocwright.store.sets.sign import key_id, signed_by, signers
 from rocwright.system.progress import each
@@ -22,6 +23,7 @@ class Verified(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     `read` says whether their bytes were digested, or only their sizes compared. `signers` are the keys, of
     those that were asked for, that the set is signed with; `signed_by` the ids of all that it says.
+    `attested` are the names of files with provenance (PEP 740), `attestations` of those that hold.
     """
 
     set_id: str
@@ -32,6 +34,8 @@ class Verified(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     read: bool = True
     signers: tuple[str, ...] = ()
     signed_by: tuple[str, ...] = ()
+    attested: tuple[str, ...] = ()
+    attestations: tuple[str, ...] = ()
 
 
 def verify_set(
@@ -40,12 +44,13 @@ def verify_set(
     *,
     keys: Sequence[str] = (),
     quick: bool = False,
+    offline: bool = False,
 ) -> Verified:
-    """Compare manifest, files, METADATA, statements and signatures with what they have to be.
+    """Compare manifest, files, METADATA, statements, signatures and provenance with what they have to be.
 
-    With `quick` files are not read, only their sizes compared. Each of `keys`, as `rocwright set sign` prints
-    them, must have signed the set. What is wrong is in the outcome; raises `InvalidInput` only for a set that
-    the store does not have.
+    With `quick` files are not read, only their sizes compared; `offline` asks nobody for the root of trust.
+    Each of `keys`, as `rocwright set sign` prints them, must have signed the set. What is wrong is in the
+    outcome; raises `InvalidInput` only for a set that the store does not have.
     """
     problems: list[Damage] = []
     key = manifest_key(set_digest)
@@ -73,6 +78,15 @@ def verify_set(
         said += 1
         problems += _statement(store, stored.key, set_digest)
     found, wrong = _signatures(store, manifest, keys)
+    names: tuple[str, ...] = ()
+    held: tuple[str, ...] = ()
+    try:
+        names = attested(store, set_digest)
+        held, provenance = verify_provenance(store, manifest, offline=offline)
+        problems += [Damage(*one) for one in provenance]
+    except InvalidData:
+        # A statement that is damaged was told above.
+        pass
     return Verified(
         set_digest,
         (*problems, *wrong),
@@ -82,6 +96,8 @@ def verify_set(
         read=not quick,
         signers=found,
         signed_by=signed_by(store, set_digest),
+        attested=names,
+        attestations=held,
     )
 
 
