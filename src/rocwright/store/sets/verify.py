@@ -84,7 +84,7 @@ def verify_set(
         names = attested(store, set_digest)
         held, provenance = verify_provenance(store, manifest, offline=offline)
         problems += [Damage(*one) for one in provenance]
-    except InvalidData:
+    except (InvalidData, IntegrityError):
         # A statement that is damaged was told above.
         pass
     return Verified(
