@@ -71,7 +71,8 @@ class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     `gate` is `checked` for a channel that asks for the wheel contract only; `tested` asks for a successful
     build and each test in `required`, too. `against` is what the store itself says against the set, `recheck`
-    the command that checks its files.
+    the command that checks its files. `ignored` says which
+    statements were left out because nobody signed them whom the channel trusts.
     """
 
     required: tuple[Required, ...]
@@ -79,6 +80,7 @@ class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     gate: Literal["checked", "tested"] = "tested"
     against: tuple[Objection, ...] = ()
     recheck: tuple[Opening, ...] = ()
+    ignored: str = ""
 
     def __post_init__(self) -> None:
         if not self.required and self.gate == "tested":
@@ -94,6 +96,7 @@ def policy_for(
     today: date,
     against: Iterable[Objection] = (),
     recheck: tuple[Opening, ...] = (),
+    ignored: str = "",
 ) -> Policy:
     """What `channel` asks of a set: every suite of the table, once or for each target of the set.
 
@@ -103,7 +106,7 @@ def policy_for(
     for suite in channels.suite if channel.gate == "tested" else ():
         each = manifest.targets if suite.per == "target" else ()
         required += [Required(suite.name, manifest.family, target) for target in each or ("",)]
-    return Policy(tuple(sorted(required)), today, channel.gate, tuple(against), recheck)
+    return Policy(tuple(sorted(required)), today, channel.gate, tuple(against), recheck, ignored)
 
 
 class Ruling(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -171,6 +174,8 @@ def _rulings(
     mine = tuple(item for item in said if item.about(set_id))
     for objection in policy.against:
         yield Ruling(objection.rule, False, objection.reason, objection.openings)
+    if policy.ignored:
+        yield Ruling("unsigned", True, policy.ignored)
     if check.problem is None:
         yield Ruling("unchecked", True, "the wheel contract holds")
     else:

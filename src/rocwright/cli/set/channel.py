@@ -198,7 +198,7 @@ def set_repair(
     json
         Print the result as JSON.
     """
-    store, channels = options.opened(), options.channels()
+    store, channels = options.opened(stating=False), options.channels()
     prefix = None
     if channel is not None:
         chosen, family = named_place(store, channels, channel)

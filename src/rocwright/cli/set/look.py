@@ -324,6 +324,8 @@ def show_verified(found: Verified) -> None:
     """Every problem on a line, then what was looked at."""
     for problem in found.problems:
         console.out(f"wrong  {problem.key}: {problem.what}")
+    for forged in found.forged:
+        console.out(f"forged  {forged}")
     how = "read and digested" if found.read else "compared by size"
     console.out(f"set {found.set_id}: {found.files} files {how}, {found.statements} statements")
     if found.elsewhere:

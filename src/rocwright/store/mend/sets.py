@@ -33,7 +33,7 @@ from rocwright.store.mend.guess import Known, guessed_manifest, guessed_statemen
 from rocwright.store.mend.pages import is_outside, links_of, mend_pages
 from rocwright.store.mend.told import Mended, Say
 from rocwright.store.objects.local import LocalStore
-from rocwright.store.objects.protocol import ObjectStore, download, read_there
+from rocwright.store.objects.protocol import ObjectStore, beneath, download, read_there
 from rocwright.store.pool import describe_file, read_metadata, wanted_objects
 from rocwright.store.sets.records import (
     Locations,
@@ -48,6 +48,7 @@ from rocwright.store.sets.records import (
     save_receipt,
     statement_objects,
 )
+from rocwright.store.sets.sign import signs_manifest
 
 _WHEEL = ".whl"
 
@@ -251,7 +252,8 @@ def _about(data: bytes, digest: str) -> bool:
 def _mend_signatures(bench: Bench, manifest: SetManifest) -> None:
     for stored in bench.store.list(f"{set_prefix(set_id(manifest))}_signatures/"):
         data = read_there(bench.store, stored.key)
-        if data is not None and not _signs(data, manifest):
+        # Those of statements are looked at by who trusts a key.
+        if signs_manifest(stored.key) and data is not None and not _signs(data, manifest):
             copy = bench.copies.data(stored.key, lambda there: _signs(there, manifest))
             if copy is None:
                 bench.aside(stored.key, how(data))
@@ -340,8 +342,8 @@ def _mend_sidecar(bench: Bench, entry: FileEntry) -> bool:
 def _on_disk(bench: Bench, entry: FileEntry) -> Path:
     key = file_key(entry.sha256, entry.name)
     for store in (bench.store, bench.below):
-        if isinstance(store, LocalStore) and (store.root / key).is_file():
-            return store.root / key
+        if isinstance(plain := beneath(store), LocalStore) and (plain.root / key).is_file():
+            return plain.root / key
     path = bench.copies.work / entry.sha256 / entry.name
     if not path.is_file():
         download(bench.store, key, path, entry.sha256)

@@ -78,6 +78,13 @@ class ObjectStore(Protocol):
         """Where a client finds `key` (or a prefix ending with `/`)."""
 
 
+def beneath(store: ObjectStore) -> ObjectStore:
+    """The store itself, without what stands in front of it: a lease, or who minds signatures."""
+    while (inner := getattr(store, "below", None)) is not None:
+        store = inner
+    return store
+
+
 def read_there(store: ObjectStore, key: str) -> bytes | None:
     """The bytes of `key`; None when it is not there, or goes while it is asked for."""
     try:

@@ -15,12 +15,13 @@ from rocwright.store.index.set_pages import publish_set_pages
 from rocwright.store.layout import channel_prefix, set_prefix
 from rocwright.store.lease import leased
 from rocwright.store.objects.local import LocalStore
-from rocwright.store.objects.protocol import ObjectStore
+from rocwright.store.objects.protocol import ObjectStore, beneath
 from rocwright.store.pool import put_pooled
 from rocwright.store.publish import list_set, require_listable
 from rocwright.store.sets.records import read_listed, save_receipt, save_set, save_statement
 from rocwright.store.sets.sign import require_signed
 from rocwright.store.statements import verdict_on
+from rocwright.store.trust.guard import minding, trusted_now
 from rocwright.system.files import sha256_file
 from rocwright.system.progress import each
 
@@ -62,7 +63,8 @@ def stage_set(
             next_step="run the checks over exactly these files and resolve their findings, or waive them",
         )
     by_name = _match(manifest, files)
-    require_signed(store, channel, manifest)
+    store = minding(store, channel, now.date())
+    require_signed(store, channel.name, trusted_now(store, channel), manifest)
     prefix = channel_prefix(channel.prefix, manifest.family)
     require_listable(store, prefix, manifest)
     record_set(store, manifest, by_name, said, now)
@@ -84,7 +86,7 @@ def record_set(
     """
     digest = set_id(manifest)
     # What a machine that lost its power left in a folder may have the right size and hold nothing.
-    reread = isinstance(store, LocalStore)
+    reread = isinstance(beneath(store), LocalStore)
     for entry in each("storing", manifest.files, size=lambda entry: entry.size):
         put_pooled(store, files[entry.name], entry, reread=reread)
     save_set(store, manifest)
