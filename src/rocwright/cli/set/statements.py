@@ -15,7 +15,7 @@ from rocwright.cli.set.look import show_verified
 from rocwright.cli.store.options import StoreOptions, WhichSet
 from rocwright.store.sets.find import resolve_set
 from rocwright.store.sets.records import read_set
-from rocwright.store.sets.sign import sign_set
+from rocwright.store.sets.sign import sign_set, sign_statements
 from rocwright.store.sets.state import Said, state_set
 from rocwright.store.sets.verify import require_sound, verify_set
 from rocwright.store.statements import Result
@@ -112,15 +112,21 @@ def set_sign(
     /,
     *,
     key: Annotated[tuple[Path, ...], Parameter(negative=(), show_default=False)] = (),
+    statements: Annotated[bool, Parameter(negative=())] = False,
     options: StoreOptions = _DEFAULTS,
 ) -> Reply:
     """Sign a set with an Ed25519 key; prints the public key, for `set verify --key` and rocwright.toml.
+
+    Whoever signs vouches for every file of the set. With --statements, also for what is said about it: read
+    that first, with `set show`.
 
     Parameters
     ----------
     key
         A file with the private key in PEM (default: the content of ROCWRIGHT_SIGNING_KEY). The password of an
         encrypted one is in ROCWRIGHT_SIGNING_PASSWORD. May be repeated.
+    statements
+        Sign all that is stated about the set, too, such as what was stated before the channel trusted keys.
     json
         Print the result as JSON.
     """
@@ -128,14 +134,18 @@ def set_sign(
     store, channels = options.opened(), options.channels()
     digest = resolve_set(store, channels, which)
     signed = sign_set(store, read_set(store, digest), keys)
+    also = sign_statements(store, digest, keys) if statements else ()
 
     def show() -> None:
         for one in signed:
             console.say(f"wrote {one.key}")
             console.out(one.public)
+        for where in also:
+            console.say(f"wrote {where}")
 
     first = signed[0]
-    return Reply({"set": digest, "signature": first.key, "public": first.public, "signatures": signed}, show)
+    told = {"set": digest, "signature": first.key, "public": first.public}
+    return Reply(told | {"signatures": signed, "statements": also}, show)
 
 
 @replies

@@ -6,16 +6,17 @@ Envelopes, keys, and what else a channel asks to be signed are the business of `
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from rocwright.errors import GateClosed, IntegrityError
 from rocwright.model.channels import Trusted
-from rocwright.model.sets import SetManifest, canonical_json, set_id
+from rocwright.model.sets import SetManifest, canonical_json, parse_statement, set_id
 from rocwright.store.layout import set_prefix
 from rocwright.store.objects.protocol import ObjectStore, read_there
+from rocwright.store.sets.records import names_statement, statement_objects
 from rocwright.store.trust.keys import FIND_OUT, SigningKey, holders, key_id, read_envelope
-from rocwright.store.trust.seals import SET_TYPE, SIGNATURES, save_signature, signature_key
+from rocwright.store.trust.seals import SET_TYPE, SIGNATURES, STATEMENT_TYPE, save_signature, signature_key
 
 _NAME = re.compile(r"[0-9a-f]{16}\.json")
 
@@ -32,6 +33,27 @@ def sign_set(store: ObjectStore, manifest: SetManifest, keys: Iterable[SigningKe
     """Sign a recorded set with each of the keys; the same key again changes nothing."""
     body, of = canonical_json(manifest), _manifest(set_id(manifest))
     return tuple(Signed(save_signature(store, of, SET_TYPE, body, key), key.public) for key in keys)
+
+
+def sign_statements(
+    store: ObjectStore, set_digest: str, keys: Sequence[SigningKey], *, but: Collection[str] = ()
+) -> tuple[str, ...]:
+    """Sign what is stated about a set, as if the keys' holder had stated it; returns the signatures' keys.
+
+    Statements under a key of `but` are left out. Raises `IntegrityError` for one that is damaged.
+    """
+    found = []
+    for stored in statement_objects(store, set_digest):
+        if stored.key in but:
+            continue
+        data = store.read(stored.key)
+        said = parse_statement(data, where=stored.key)
+        if not names_statement(stored.key, data) or not said.about(set_digest):
+            raise IntegrityError(
+                f"{stored.key} is damaged, or about something else", where=stored.key, next_step=FIND_OUT
+            )
+        found += [save_signature(store, stored.key, STATEMENT_TYPE, data, key) for key in keys]
+    return tuple(found)
 
 
 def signers(store: ObjectStore, manifest: SetManifest, keys: Sequence[str]) -> tuple[str, ...]:

@@ -82,8 +82,8 @@ def verify_set(
         said += 1
         problems += _statement(store, stored.key, set_digest)
     found, wrong, forged = _signatures(store, manifest, keys)
-    for channel in channels.channel if channels is not None else ():
-        forged += _in_channel(store, channels.named(channel.name), manifest)
+    for channel in () if channels is None else map(channels.named, (one.name for one in channels.channel)):
+        forged += _in_channel(store, channel, manifest)
     return Verified(
         set_digest,
         (*problems, *wrong),

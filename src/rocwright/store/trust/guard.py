@@ -31,6 +31,7 @@ from rocwright.store.trust.seals import (
     kind_of,
     last_before,
     place_of,
+    promotes_elsewhere,
     save_signature,
     sealed_log,
     statement_refused,
@@ -41,7 +42,7 @@ _STATEMENT = re.compile(rf"sets/(?P<set>[0-9a-f]{{64}})/{STATEMENTS}[^/]+\.json"
 
 
 class Guarded:
-    """An `ObjectStore` in front of another; see above. Statements that one of `only` does not count are hidden.
+    """An `ObjectStore` in front of another; see above. Hides statements that one of `only` does not count.
 
     Statements are signed only by those who are `stating` something. Methods raise `IntegrityError` for a root
     of trust that cannot be believed, `GateClosed` for an event that no key at hand may sign.
@@ -98,11 +99,11 @@ class Guarded:
         )
 
     def refused_statements(self, set_digest: str, trust: Trust) -> tuple[Forged, ...]:
-        """Statements about a set that are there and count for nothing."""
+        """Statements about a set that are there and count for nothing; none of promotions to other channels."""
         found = []
         for stored in self.below.list(f"sets/{set_digest}/{STATEMENTS}"):
             data = read_there(self.below, stored.key)
-            if data is None:
+            if data is None or promotes_elsewhere(data, trust.channel):
                 continue
             why = statement_refused(self._seals, stored.key, data, set_digest, trust.trusted)
             if why is not None:
@@ -343,7 +344,7 @@ def refused_statements(store: ObjectStore, channel: Channel, set_digest: str) ->
 
 
 def signed_only(store: ObjectStore) -> ObjectStore:
-    """The store without statements that do not count in a channel that trusts keys: nobody is to sign them."""
+    """The store without statements that do not count in a channel that trusts keys: not to be signed."""
     guard = guard_of(store)
     return store if guard is None else guard.seen_by(guard.trusts())
 

@@ -1,7 +1,8 @@
 """Who is trusted by whom: the root documents of a channel, each signed by the one before it and by itself.
 
 `_trust/<channel>/<version>.json` is an envelope around a `Root`. The keys in the configuration are the
-anchor: version 1 is signed by them, as TUF has it (https://theupdateframework.github.io/specification/latest/, 5.3).
+anchor: version 1 is signed by them, as TUF has it (5.3 of
+https://theupdateframework.github.io/specification/latest/).
 python-tuf's own `Root` knows four roles by name and refuses any other, so the document is ours; keys,
 envelopes and signatures are securesystemslib's, on which python-tuf stands, too.
 """
@@ -38,7 +39,7 @@ class Root(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @dataclass(frozen=True)
 class Trust:
-    """Whom a channel trusts now, and the versions of its root that led there; none where the anchor stands."""
+    """Whom a channel trusts now, and the versions of its root that led there; none for the anchor alone."""
 
     channel: str
     trusted: Trusted
@@ -133,7 +134,7 @@ def rotate(
     if known is None:
         raise InvalidInput(
             f"{channel.name} trusts no keys",
-            next_step="name its first ones in rocwright.toml: [channels.trusted]",
+            next_step="name its first keys in rocwright.toml: [channels.trusted]",
         )
     if expires < today:
         raise InvalidInput(f"{expires.isoformat()} is past", next_step="give a later day: --expires")

@@ -150,6 +150,15 @@ def statement_refused(seals: Seals, key: str, data: bytes, set_digest: str, trus
     return why_not(count, trusted.threshold(role), role, sum(map(len, signed.values())))
 
 
+def promotes_elsewhere(data: bytes, channel: str) -> bool:
+    """Whether this is the statement of a promotion to another channel, which has keys of its own or none."""
+    try:
+        said = parse_statement(data)
+    except InvalidData:
+        return False
+    return said.predicate_type == PROMOTION and said.predicate.get("to") != channel
+
+
 def _named(key: str, body: bytes) -> bool:
     return key.endswith(f"-{hashlib.sha256(body).hexdigest()[:32]}.json")
 
