@@ -123,6 +123,7 @@ def test_a_signature_is_verified_with_the_key_that_sign_prints(run: Run) -> None
     _, other = new_key("other.pem")
     refused = run("verify", digest, "--key", other)
     assert (refused.code, "the set is not signed with" in refused.out) == (6, True)
+    assert refused.lines[0].startswith("forged  ")
 
 
 def test_what_is_signed_is_a_dsse_envelope_over_the_manifest(run: Run) -> None:
@@ -212,7 +213,9 @@ def test_without_cryptography_the_extra_is_named(run: Run, monkeypatch: pytest.M
 # ---- channels that trust keys ----
 
 
-def test_a_channel_with_keys_lists_nothing_that_they_did_not_sign(run: Run) -> None:
+def test_a_channel_with_keys_lists_nothing_that_they_did_not_sign(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     key, public = new_key()
     other, _ = new_key("other.pem")
     trusting("staging", public)
@@ -223,11 +226,17 @@ def test_a_channel_with_keys_lists_nothing_that_they_did_not_sign(run: Run) -> N
     run("sign", folder_done, "--key", other)
     assert run("promote", folder_done, "--to", "staging").code == 10
     assert not Path("store/v2-staging").exists()
-    run("sign", folder_done, "--key", key)
+    run("sign", folder_done, "--key", key, "--statements")
+    closed = run("promote", folder_done, "--to", "staging")
+    assert (closed.code, "no key at hand is trusted with its release" in closed.err) == (10, True)
+    assert not Path("store/v2-staging").exists()
+    monkeypatch.setenv("ROCWRIGHT_SIGNING_KEY", key.read_text())
     assert run("promote", folder_done, "--to", "staging").code == 0
 
 
-def test_staging_at_once_records_the_set_and_waits_for_the_signature(run: Run) -> None:
+def test_staging_at_once_records_the_set_and_waits_for_the_signature(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     key, public = new_key()
     trusting("staging", public)
     from cli_sets import wheels
@@ -236,7 +245,8 @@ def test_staging_at_once_records_the_set_and_waits_for_the_signature(run: Run) -
     assert (done.code, "is not signed with a key that staging trusts" in done.err) == (10, True)
     [digest] = done.lines
     assert not Path("store/v2-staging").exists()
-    assert run("sign", digest, "--key", key).code == 0
+    assert run("sign", digest, "--key", key, "--statements").code == 0
+    monkeypatch.setenv("ROCWRIGHT_SIGNING_KEY", key.read_text())
     assert run("promote", digest, "--to", "staging").code == 0
 
 

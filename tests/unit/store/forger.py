@@ -1,4 +1,4 @@
-"""A store with a channel that trusts keys, and somebody who may write anything into its folder and has no key."""
+"""A channel that trusts keys, and somebody who may write anything into the store and has no key."""
 
 from __future__ import annotations
 

@@ -99,7 +99,7 @@ class Guarded:
         )
 
     def refused_statements(self, set_digest: str, trust: Trust) -> tuple[Forged, ...]:
-        """Statements about a set that are there and count for nothing; none of promotions to other channels."""
+        """Statements about a set that are there and count for nothing, but promotions to other channels."""
         found = []
         for stored in self.below.list(f"sets/{set_digest}/{STATEMENTS}"):
             data = read_there(self.below, stored.key)

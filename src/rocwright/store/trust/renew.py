@@ -1,4 +1,4 @@
-"""Other keys for a channel, and new signatures under what it lists, as far as the keys before let it count."""
+"""Other keys for a channel, and new signatures under what it lists, as far as it counted before."""
 
 from __future__ import annotations
 

@@ -153,7 +153,7 @@ def statement_refused(seals: Seals, key: str, data: bytes, set_digest: str, trus
 def promotes_elsewhere(data: bytes, channel: str) -> bool:
     """Whether this is the statement of a promotion to another channel, which has keys of its own or none."""
     try:
-        said = parse_statement(data)
+        said = parse_statement(data, where="")
     except InvalidData:
         return False
     return said.predicate_type == PROMOTION and said.predicate.get("to") != channel
