@@ -32,6 +32,7 @@ from rocwright.store.sets.records import read_listed, read_set
 from rocwright.store.sets.report import SetReport, history_of, list_sets, report_set
 from rocwright.store.sets.verify import Verified
 from rocwright.store.statements import WHY
+from rocwright.store.trust.guard import refused_events
 from rocwright.system import console, days
 from rocwright.system.files import write_text
 
@@ -129,7 +130,8 @@ def set_log(
 ) -> Iterator[Reply]:
     """Show what a channel listed, yanked and dropped, when, by whom and why.
 
-    Exit code 6 when events are damaged; what is whole is shown.
+    Exit code 6 when events are damaged; what is whole is shown. In a channel that trusts keys, events that these
+    did not sign are named, and count for nothing.
 
     Parameters
     ----------
@@ -139,7 +141,9 @@ def set_log(
     store = options.opened()
     chosen, family = named_place(store, options.channels(), channel)
     damaged: list[Damage] = []
-    found = history_of(store, channel_prefix(chosen.prefix, family), damaged.append)
+    prefix = channel_prefix(chosen.prefix, family)
+    found = history_of(store, prefix, damaged.append)
+    forged = refused_events(store, prefix)
 
     def show() -> None:
         rows = [
@@ -149,6 +153,8 @@ def set_log(
         columns = ("number", "recorded", "action", "sets", "by", "reason")
         console.table(found.prefix, columns, rows, right=(0,))
         console.out(f"current: {found.current or 'none'}")
+        for one in forged:
+            console.say(f"counts for nothing: {one}")
         if not found.shown:
             console.say("the pages may not show all of this yet: a change was interrupted, or is under way")
 

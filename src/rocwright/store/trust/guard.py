@@ -349,6 +349,23 @@ def signed_only(store: ObjectStore) -> ObjectStore:
     return store if guard is None else guard.seen_by(guard.trusts())
 
 
+def refused_events(store: ObjectStore, prefix: str) -> tuple[Forged, ...]:
+    """Events in the log at `prefix` that are there, and count for nothing, as nobody signed them who has to."""
+    guard = guard_of(store)
+    return () if guard is None else guard.refused_events(prefix)
+
+
+def require_all_signed(store: ObjectStore, prefixes: Iterable[str]) -> None:
+    """Raise `IntegrityError` where a log has events that count for nothing: who deletes may not be mistaken."""
+    for prefix in prefixes:
+        for forged in refused_events(store, prefix):
+            raise IntegrityError(
+                f"{forged}; what it may refer to is not to be deleted",
+                where=forged.key,
+                next_step="find out who wrote it; delete it, or sign it: rocwright store trust sign",
+            )
+
+
 def trusts_keys(store: ObjectStore, prefix: str) -> bool:
     """Whether nothing counts in the channel at `prefix` but what is signed."""
     guard = guard_of(store)
