@@ -130,8 +130,8 @@ def set_log(
 ) -> Iterator[Reply]:
     """Show what a channel listed, yanked and dropped, when, by whom and why.
 
-    Exit code 6 when events are damaged; what is whole is shown. In a channel that trusts keys, events that these
-    did not sign are named, and count for nothing.
+    Exit code 6 when events are damaged; what is whole is shown. In a channel that trusts keys, events that
+    these did not sign are named, and count for nothing.
 
     Parameters
     ----------

@@ -350,13 +350,13 @@ def signed_only(store: ObjectStore) -> ObjectStore:
 
 
 def refused_events(store: ObjectStore, prefix: str) -> tuple[Forged, ...]:
-    """Events in the log at `prefix` that are there, and count for nothing, as nobody signed them who has to."""
+    """Events in the log at `prefix` that count for nothing, as nobody signed them who has to."""
     guard = guard_of(store)
     return () if guard is None else guard.refused_events(prefix)
 
 
 def require_all_signed(store: ObjectStore, prefixes: Iterable[str]) -> None:
-    """Raise `IntegrityError` where a log has events that count for nothing: who deletes may not be mistaken."""
+    """Raise `IntegrityError` where a log has events that count for nothing: what they name may be meant."""
     for prefix in prefixes:
         for forged in refused_events(store, prefix):
             raise IntegrityError(

@@ -37,7 +37,7 @@ _EVENT = re.compile(r"(?P<number>\d{8})-[0-9a-f]{16}\.json")
 _RELEASE = (WAIVER, BYPASS, PROMOTION)
 
 
-class Place(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class SignedPlace(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What is signed for an object of a log: which bytes, in which channel, behind what.
 
     `name` is that of the object, `sha256` of its bytes, `before` that of what is signed for the event before
@@ -176,7 +176,7 @@ class Sealed(NamedTuple):
     names: Mapping[str, str]
     refused: Mapping[str, str]
     behind: Mapping[str, int]
-    places: Mapping[str, tuple[Place, frozenset[str]]]
+    places: Mapping[str, tuple[SignedPlace, frozenset[str]]]
 
 
 def sealed_log(seals: Seals, prefix: str, names: Sequence[str], trusted: Trusted) -> Sealed:
@@ -188,7 +188,7 @@ def sealed_log(seals: Seals, prefix: str, names: Sequence[str], trusted: Trusted
     keys, needed = trusted.keys("release"), trusted.threshold("release")
     found: dict[str, str] = {}
     refused: dict[str, str] = {}
-    places: dict[str, tuple[Place, frozenset[str]]] = {}
+    places: dict[str, tuple[SignedPlace, frozenset[str]]] = {}
     # What is signed for the events that count, and their numbers.
     behind = {"": 0}
     for name in names:
@@ -224,14 +224,16 @@ def last_before(behind: Mapping[str, int], name: str) -> str:
     return max(lower)[1] if lower else ""
 
 
-def digest_of(place: Place) -> str:
+def digest_of(place: SignedPlace) -> str:
     """The digest of what is signed for an event, by which the next one names it."""
     return hashlib.sha256(canonical_json(place)).hexdigest()
 
 
-def place_of(prefix: str, name: str, data: bytes, before: str) -> Place:
+def place_of(prefix: str, name: str, data: bytes, before: str) -> SignedPlace:
     """What is to be signed for an object of a log."""
-    return Place(prefix, name, hashlib.sha256(data).hexdigest(), before, data.decode("utf-8", "replace"))
+    return SignedPlace(
+        prefix, name, hashlib.sha256(data).hexdigest(), before, data.decode("utf-8", "replace")
+    )
 
 
 def kind_of(name: str) -> str:
@@ -239,8 +241,8 @@ def kind_of(name: str) -> str:
     return MARK_TYPE if _EVENT.fullmatch(name) is None else EVENT_TYPE
 
 
-def _place(body: bytes) -> Place | None:
+def _place(body: bytes) -> SignedPlace | None:
     try:
-        return msgspec.json.decode(body, type=Place)
+        return msgspec.json.decode(body, type=SignedPlace)
     except msgspec.MsgspecError:
         return None
