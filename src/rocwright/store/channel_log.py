@@ -91,7 +91,7 @@ class _Mark(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     schema: str = MARK_SCHEMA
 
 
-class Said(NamedTuple):
+class EventRead(NamedTuple):
     """An event as it was read: its object, its number, and what it says; None where it counts for nothing."""
 
     stored: Stored
@@ -117,7 +117,7 @@ class Log:
     events: tuple[Stored, ...]
     shown: tuple[tuple[int, datetime], ...]
     seals: Mapping[str, str] = field(default_factory=lambda: _NONE)
-    said: tuple[Said, ...] = ()
+    said: tuple[EventRead, ...] = ()
     damaged: tuple[Damage, ...] = ()
     unsure: tuple[Damage, ...] = ()
     refused: tuple[str, ...] = ()
@@ -181,7 +181,7 @@ def read_log(store: ObjectStore, prefix: str, *, accept: Accept | None = None, w
         elif event is not None and accept is not None and not accept(stored, event):
             refused.append(stored.key)
             event = None
-        said.append(Said(stored, number, event))
+        said.append(EventRead(stored, number, event))
     behind = said[start.count :] if whole else said
     state = fold(((one.number, one.event) for one in behind), start)
     shown = tuple((count, stored.modified) for count, stored in fitting)
@@ -278,7 +278,9 @@ def append(store: ObjectStore, prefix: str, event: Event, *, after: int) -> int:
 
 def mark_shown(store: ObjectStore, prefix: str, log: Log, seals: Mapping[str, str] = _NONE) -> None:
     """Say that the pages show all of the log, and fit these seals."""
-    if log.finished or not log.events:
+    # One that is damaged saves nobody anything.
+    spoiled = any(_MARK.fullmatch(one.key.rpartition("/")[2]) for one in log.damaged)
+    if (log.finished and not spoiled) or not log.events:
         return
     state = log.state
     mark = _Mark(state.number, state.sets, dict(state.yanked), state.count, dict(state.since), dict(seals))

@@ -14,6 +14,7 @@
     <channel>/index.html                      for people: which line installs what
     cache/<profile>/…                         what compilers made, as sccache keeps it, apart for each profile
     pins/<name>.json                          sets that are kept whatever the channels list
+    _damaged/<key>                            what stood under a key and was damaged, moved there by a repair
     {external_repo}{run_id}-{platform}/{python,pytorch}/{artifact_group}/    packages of one run
     {external_repo}{run_id}-{platform}/<name>_<component>_<target>.tar.zst   artifacts of one run
     {external_repo}{run_id}-{platform}/_run/  _combined/   its records, its pages of both kinds of packages

@@ -21,7 +21,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Literal, NamedTuple
 
-from rocwright.errors import ChannelBusy, IntegrityError, InvalidInput
+from rocwright.errors import ChannelBusy, IntegrityError, InvalidInput, NoObject
 from rocwright.model.sets import FileEntry, SetManifest, set_id
 from rocwright.store.channel_log import (
     ChannelState,
@@ -112,7 +112,7 @@ def publish(
     sets = _Sets(store)
     # Outside of the lease: sets never change, and there may be many. A damaged one may be about to go.
     for one in known_log(store, prefix).state.sets:
-        with suppress(IntegrityError):
+        with suppress(IntegrityError, NoObject):
             sets[one]
     appended = False
     for _ in range(_TRIES):
@@ -197,7 +197,7 @@ class _Sets:
         """The files of a set; none of one that is damaged, which is on no pages any more."""
         try:
             return self[one].manifest.files
-        except IntegrityError:
+        except (IntegrityError, NoObject):
             return ()
 
     def view(self, state: ChannelState) -> dict[str, ListedSet]:

@@ -1,6 +1,4 @@
-"""What is kept: pins, the plan of what nothing holds any more, and carrying it out.
-
-A pin is a name for a set that is kept, whatever the channels list: `pins/<name>.json`.
+"""What is kept: the plan of what nothing holds any more, and carrying it out.
 
 A set is held by a channel that lists it (yanked or not), by a pin, and by its age: for `grace_days` after it
 was recorded or a statement was made about it, and after a channel dropped it. A channel keeps its newest sets
@@ -18,106 +16,31 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from datetime import datetime, timedelta
+from contextlib import contextmanager, suppress
+from datetime import datetime, timedelta, timezone
 from typing import Literal
 
 import msgspec
 
-from rocwright.errors import ChannelBusy, IntegrityError, InvalidInput, NoObject
+from rocwright.errors import ChannelBusy, IntegrityError, NoObject, NoSpace
 from rocwright.model.channels import Channel, Channels
-from rocwright.model.sets import canonical_json
 from rocwright.store.channel_log import ChannelState, Log, read_log
-from rocwright.store.damage import DAMAGED, Damage, Tell, as_damage, how, pass_over, refuse
+from rocwright.store.damage import DAMAGED, Damage, Tell, as_damage
 from rocwright.store.layout import KINDS, LOG, PLATFORMS
-from rocwright.store.lease import PACE, WHOLE_STORE, HeldStore, LeaseLost, leased
-from rocwright.store.objects.protocol import ObjectStore, Stored, read_there
+from rocwright.store.lease import LEASES, PACE, WHOLE_STORE, HeldStore, LeaseLost, leased
+from rocwright.store.objects.protocol import ObjectStore, Stored
+from rocwright.store.pins import PINS, read_pins
 from rocwright.store.pool import wanted_objects
-from rocwright.store.publish import require_files, withdraw, write_view
+from rocwright.store.publish import withdraw, write_view
 from rocwright.store.sets.find import current_of
-from rocwright.store.sets.records import manifest_key, read_listed, read_set, set_folders
+from rocwright.store.sets.records import manifest_key, read_set, set_folders
 from rocwright.system.progress import counted
-
-PINS = "pins/"
-PIN_SCHEMA = "rocwright.pin/1"
-_PIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-
-
-class Pin(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A set that is kept. `at` is when it was pinned (RFC 3339, UTC), by the clock of whoever did."""
-
-    set: str
-    at: str
-    reason: str = ""
-    by: str = ""
-    schema: str = PIN_SCHEMA
-
-
-def read_pins(store: ObjectStore, tell: Tell = refuse) -> dict[str, Pin]:
-    """Every pin by its name, sorted; `tell` is told of one that is damaged."""
-    found = {}
-    for stored in store.list(PINS):
-        name = stored.key.removeprefix(PINS).removesuffix(".json")
-        if stored.key != f"{PINS}{name}.json" or _PIN_NAME.fullmatch(name) is None:
-            pass_over([stored.key])
-            continue
-        # Whoever removes a pin waits for nobody.
-        data = read_there(store, stored.key)
-        if data is None:
-            continue
-        try:
-            found[name] = msgspec.json.decode(data, type=Pin)
-        except msgspec.MsgspecError:
-            tell(Damage(stored.key, _pin_lost(name, data)))
-    return found
-
-
-def _pin_lost(name: str, data: bytes) -> str:
-    return (
-        f"{how(data)}; say again what it keeps (set pin {name} SET), or remove it (set pin {name} --remove)"
-    )
-
-
-def pin(store: ObjectStore, name: str, pinned: Pin) -> None:
-    """Keep a set; raises `InvalidInput` for a name in use, `IntegrityError` when its files are gone."""
-    key = _pin_key(name)
-    # Not while something is deleted: a pin holds from the moment it is there.
-    with leased(store, WHOLE_STORE, by=pinned.by):
-        # One that is damaged is said again.
-        known = read_pins(store, lambda damage: None).get(name)
-        if known is not None and known.set != pinned.set:
-            raise InvalidInput(
-                f"the pin {name} holds set {known.set[:12]}",
-                next_step=f"remove it first, or choose another name than {name}",
-            )
-        require_files(store, read_listed(store, pinned.set))
-        if known is None:
-            store.put_bytes(key, canonical_json(pinned), overwrite=store.exists(key))
-
-
-def unpin(store: ObjectStore, name: str) -> None:
-    """Remove a pin; raises `InvalidInput` when there is none of this name."""
-    key = _pin_key(name)
-    if not store.exists(key):
-        names = ", ".join(read_pins(store, lambda damage: None)) or "none"
-        raise InvalidInput(f"there is no pin {name!r}", next_step=f"pins of this store: {names}")
-    store.delete(key)
-
-
-def _pin_key(name: str) -> str:
-    if _PIN_NAME.fullmatch(name) is None:
-        raise InvalidInput(
-            f"{name!r} is not a valid pin name",
-            next_step="choose one of letters, digits, dots, dashes and underscores",
-        )
-    return f"{PINS}{name}.json"
-
 
 # -- what may go
 
 
 # Folders at the root of a store that are no channels.
-_OWN = ("files", "sets", "pins")
+_OWN = ("files", "sets", PINS.rstrip("/"))
 _RECORDS = re.compile(r"manifest\.json|locations\.json|_(?:statements|signatures)/.*")
 _RUN = re.compile(rf"((?:[^/]+/)?[^/]+-(?:{'|'.join(PLATFORMS)})/(?:{'|'.join(KINDS)})/[^/]+/).+")
 
@@ -323,17 +246,33 @@ def collect(
     done: list[Withdrawal] = []
     waiting: list[Withdrawal] = []
     damaged: list[Damage] = []
-    with leased(store, WHOLE_STORE, by=by) as lease:
-        first = plan_gc(store, channels, lease.now, runs=runs)
+
+    def planned() -> GcPlan:
+        with leased(store, WHOLE_STORE, by=by) as lease:
+            return plan_gc(store, channels, lease.now, runs=runs)
+
+    freed = None
+    try:
+        first = planned()
+    except NoSpace:
+        freed = _make_room(store, channels, deleted, runs=runs)
+        if freed is None:
+            raise
+        first = planned()
     for prefix in channel_prefixes(store):
         # What somebody began and did not end; from the log alone it looks done.
         log = read_log(store, prefix)
         if log.events and not log.finished:
-            with _told(damaged):
+            # Where the disk is full, what frees some space comes first.
+            with _told(damaged), suppress(NoSpace):
                 write_view(store, prefix, by=by)
     for one in first.withdrawals:
         with _told(damaged):
-            state = _withdraw(store, one, channels.max_age, at, by)
+            try:
+                state = _withdraw(store, one, channels.max_age, at, by)
+            except NoSpace:
+                waiting.append(one)
+                continue
             sets = set(state.yanked) if one.action == "yank" else {*one.sets} - {*state.sets}
             (done if sets.intersection(one.sets) else waiting).append(one)
     size = 0
@@ -355,7 +294,12 @@ def collect(
                     if len(plan.objects) <= _BATCH:
                         found = tuple(sorted({*damaged, *plan.damaged}))
                         return GcDone(
-                            tuple(done), tuple(waiting), tuple(sorted(names)), count.done, size, found
+                            tuple(done),
+                            tuple(waiting),
+                            tuple(sorted(names)),
+                            count.done + (freed is not None),
+                            size + (freed.size if freed is not None else 0),
+                            found,
                         )
                     # Whoever waits looks again after a while; taken back at once, it would never be free.
                     pace.sleep(min(pace.clock() - began, _TURN_S))
@@ -364,6 +308,24 @@ def collect(
     raise ChannelBusy(
         "deleting took so long that the lease expired", next_step="run again; what is deleted stays deleted"
     )
+
+
+def _make_room(
+    store: ObjectStore, channels: Channels, deleted: Callable[[str], None], *, runs: bool
+) -> Stored | None:
+    """Delete one object on a disk so full that it takes no lease; returns which, None where there is none.
+
+    Nobody else can begin to publish there, and nothing is done where somebody has begun.
+    """
+    if store.list(LEASES):
+        return None
+    plan = plan_gc(store, channels, datetime.now(timezone.utc), runs=runs)
+    gone = set(plan.objects)
+    largest = max((one for one in store.list("") if one.key in gone), key=lambda one: one.size, default=None)
+    if largest is not None:
+        store.delete(largest.key)
+        deleted(largest.key)
+    return largest
 
 
 @contextmanager

@@ -38,9 +38,10 @@ from rocwright.store.index.listed import listed_files
 from rocwright.store.index.pages import view_pages
 from rocwright.store.layout import channel_prefix
 from rocwright.store.objects.protocol import ObjectStore
+from rocwright.store.pins import Pin, pin, read_pins, unpin
 from rocwright.store.pool import describe_files
 from rocwright.store.publish import repair, rollback, view_sets
-from rocwright.store.retention import Pin, collect, pin, read_pins, unpin
+from rocwright.store.retention import collect
 from rocwright.store.sets.promote import promote_set
 from rocwright.store.sets.records import save_statement
 from rocwright.store.sets.report import consider

@@ -21,25 +21,16 @@ from rocwright.cli.set.look import (
 from rocwright.cli.store.options import OfChannel, StoreOptions
 from rocwright.errors import IntegrityError, UsageError
 from rocwright.store.channel_log import read_state
-from rocwright.store.damage import Damage
+from rocwright.store.damage import DAMAGED, Damage
 from rocwright.store.index.landing import write_landing
 from rocwright.store.index.verify import verify_listed
 from rocwright.store.layout import channel_prefix
 from rocwright.store.mend.store import mend_store
 from rocwright.store.objects.address import open_store
 from rocwright.store.objects.local import LocalStore
+from rocwright.store.pins import Pin, pin, read_pins, unpin
 from rocwright.store.publish import rollback
-from rocwright.store.retention import (
-    GcDone,
-    GcPlan,
-    Pin,
-    channel_prefixes,
-    collect,
-    pin,
-    plan_gc,
-    read_pins,
-    unpin,
-)
+from rocwright.store.retention import GcDone, GcPlan, channel_prefixes, collect, plan_gc
 from rocwright.store.sets.find import NEWEST, current_of, named_place, resolve_set
 from rocwright.store.sets.promote import promote_set, require_open
 from rocwright.store.sets.report import consider
@@ -189,8 +180,9 @@ def set_repair(
     """Bring back what of a damaged store can be had, take out what cannot, and write pages again.
 
     Nothing is believed but digests: events, manifests and statements come back as they were or not at all.
-    What cannot be had is moved below `_damaged/`, and a channel lists no set any more that is not whole. Pages
-    that somebody changed or deleted are written as their log asks for; what was interrupted is completed.
+    What cannot be had is moved below `_damaged/`, and a channel lists no set any more that is not whole.
+    Pages that somebody changed or deleted are written as their log asks for; what was interrupted is
+    completed.
     Exit code 6 when something is left that somebody has to decide.
 
     Parameters
@@ -236,11 +228,11 @@ def set_repair(
     def show() -> None:
         for one in done:
             console.out(str(one), hang=2)
-        if not done:
-            console.out("nothing is damaged")
-        elif dry_run:
+        if done and dry_run:
             console.out("nothing was changed")
-        if prefix is not None:
+        if not done and prefix is None:
+            console.out("nothing is damaged")
+        elif prefix is not None:
             console.out(f"{prefix} serves {value['current']}; {len(state.sets)} sets are on its pages")
 
     yield Reply(value, show)
@@ -349,7 +341,12 @@ def set_gc(
                 write_landing(store, channel)
         yield Reply(done, lambda: _show_done(done))
         damaged = done.damaged
-    tell_damaged(damaged, options, so="what these may refer to stays")
+    for one in damaged:
+        # What a repair could not bring back is no news.
+        if one.key.startswith(DAMAGED):
+            console.say(f"what it may refer to stays: {one}")
+    rest = [one for one in damaged if not one.key.startswith(DAMAGED)]
+    tell_damaged(rest, options, so="what these may refer to stays")
 
 
 def _show_plan(plan: GcPlan) -> None:

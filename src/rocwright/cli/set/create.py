@@ -32,6 +32,8 @@ from rocwright.pipeline.create_set import (
 )
 from rocwright.pipeline.reversion import reversion_set
 from rocwright.store.index.verify import verify_listed
+from rocwright.store.layout import channel_prefix
+from rocwright.store.mend.heal import heal_events
 from rocwright.store.objects.protocol import ObjectStore
 from rocwright.store.sets.find import resolve_set
 from rocwright.store.sets.promote import promote_set
@@ -142,6 +144,7 @@ def set_create(
     first = channels.named(channels.channel[0].name)
     staged = served = None
     if stage:
+        heal_events(store, channel_prefix(first.prefix, planned.manifest.family), planned.set_id)
         staged = promote_set(store, channels, first, planned.set_id, now)
         served = verify_listed(store, staged.prefix, planned.manifest)
     url = staged.index_url if staged else None

@@ -17,7 +17,7 @@ from rocwright.pipeline.doctor.conditions import Condition, Unasked
 from rocwright.pipeline.setup.publication import has_credentials
 from rocwright.store.objects.address import open_store
 from rocwright.store.objects.protocol import ObjectStore
-from rocwright.store.retention import PINS
+from rocwright.store.pins import PINS
 from rocwright.system.http import Refused, Web
 
 # As what tries a store writes, too: nobody reads there.

@@ -15,21 +15,21 @@ from typing import Literal
 
 import msgspec
 
-from rocwright.model.channels import Channels
+from rocwright.model.channels import Suite
 from rocwright.model.sets import BUILD, RECEIPT, SetManifest, Statement, about_set, canonical_json
 from rocwright.store.channel_log import Event, names_event
 from rocwright.store.damage import fits_name, told_by
-from rocwright.store.sets.stage import rfc3339
 from rocwright.store.statements import RESULTS, SuiteResult, result_statement
 
 # An event is written when all is checked and stored, and tells when that began.
 _BEFORE, _AFTER = timedelta(hours=6), timedelta(minutes=10)
+_FORM = "%Y-%m-%dT%H:%M:%SZ"
 # Stands for the time while all else is written.
 _TIME = "0000-00-00T00:00:00Z"
 
 
 @dataclass
-class Known:
+class Clues:
     """What a store says elsewhere: sets, also several together, who did something, why, and when."""
 
     sets: dict[tuple[str, ...], None] = field(default_factory=dict)
@@ -38,7 +38,7 @@ class Known:
     times: dict[str, None] = field(default_factory=dict)
 
 
-def guessed_event(key: str, written: datetime, known: Known) -> bytes | None:
+def guessed_event(key: str, written: datetime, known: Clues) -> bytes | None:
     """The event that stood under a key, written at about this time by the store's clock."""
     actions: tuple[Literal["list", "yank", "drop"], ...] = ("list", "yank", "drop")
     frames = [
@@ -58,9 +58,9 @@ def guessed_event(key: str, written: datetime, known: Known) -> bytes | None:
 def _around(written: datetime) -> Iterator[str]:
     """Each second, those next to the time first."""
     for seconds in range(int(_BEFORE.total_seconds())):
-        yield rfc3339(written - timedelta(seconds=seconds))
+        yield (written - timedelta(seconds=seconds)).strftime(_FORM)
         if seconds and seconds < _AFTER.total_seconds():
-            yield rfc3339(written + timedelta(seconds=seconds))
+            yield (written + timedelta(seconds=seconds)).strftime(_FORM)
 
 
 def _timed(key: str, frame: bytes, times: Iterable[str]) -> bytes | None:
@@ -76,27 +76,27 @@ def _timed(key: str, frame: bytes, times: Iterable[str]) -> bytes | None:
 
 
 def guessed_statement(
-    key: str, written: datetime, manifest: SetManifest, channels: Channels, known: Known
+    key: str, written: datetime, manifest: SetManifest, suites: Iterable[Suite], known: Clues
 ) -> bytes | None:
     """The statement that stood under a key: of a receipt, a build, or a test without further words."""
     kind = key.rpartition("/")[2].rpartition("-")[0]
     if kind == "receipt":
         frame = canonical_json(about_set(manifest, RECEIPT, {"uploaded": _TIME}))
         return _timed(key, frame, known.times) or _timed(key, frame, _around(written))
-    for said in _statements(kind, manifest, channels):
+    for said in _statements(kind, manifest, suites):
         data = canonical_json(said)
         if fits_name(key, hashlib.sha256(data).hexdigest()):
             return data
     return None
 
 
-def _statements(kind: str, manifest: SetManifest, channels: Channels) -> Iterator[Statement]:
+def _statements(kind: str, manifest: SetManifest, suites: Iterable[Suite]) -> Iterator[Statement]:
     if kind == "build":
         for result in ("success", "failure"):
             yield about_set(manifest, BUILD, {"result": result})
     if kind == "test":
         for suite, result, attempt, target, runner in product(
-            channels.suite, RESULTS, range(1, 6), ("", *manifest.targets), (True, False)
+            suites, RESULTS, range(1, 6), ("", *manifest.targets), (True, False)
         ):
             found = SuiteResult(suite.name, manifest.family, result, runner, attempt, target=target)
             yield result_statement(manifest, found)

@@ -25,7 +25,7 @@ from rocwright.store.channel_log import (
     read_log,
     read_mark,
 )
-from rocwright.store.damage import DAMAGED
+from rocwright.store.damage import DAMAGED, MISSING
 from rocwright.store.layout import LOG
 from rocwright.store.lease import HeldStore, leased
 from rocwright.store.mend.guess import guessed_event
@@ -78,10 +78,12 @@ def _mend_state(bench: Bench, prefix: str, log: Log, by: str) -> None:
             )
     gone = [one for one in log.damaged if is_event(one.key)]
     for damage in gone:
-        if not store.exists(damage.key):
-            # So that the hole is known for what it is.
-            store.put_bytes(f"{DAMAGED}{lost_event_key(damage.key)}", b"", overwrite=True)
-        bench.aside(damage.key, damage.what)
+        if damage.what != MISSING:
+            bench.aside(damage.key, damage.what)
+            continue
+        # So that the hole is known for what it is.
+        store.put_bytes(f"{DAMAGED}{lost_event_key(damage.key)}", b"", overwrite=True)
+        bench.mended("set aside", damage.key, damage.what)
     for stored in store.list(f"{prefix}{LOG}") if gone else ():
         # What marks say of the events before them does not hold any more.
         if "/shown-" in stored.key:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
+from contextlib import suppress
 
 from rocwright.data.toml import plain
 from rocwright.errors import InvalidData, RocwrightError
@@ -47,6 +49,16 @@ def _parsed(data: bytes) -> tuple[tuple[Link, ...], frozenset[str]]:
     except (InvalidData, ValueError):
         return (), frozenset()
     return page.files, frozenset(page.projects)
+
+
+def came_by_pages(store: ObjectStore, prefix: str) -> str | None:
+    """When the files of a set came in, as its pages have it; None where they do not tell."""
+    times = set()
+    for stored in store.list(f"{prefix}{JSON_PAGES}"):
+        with suppress(ValueError, TypeError, AttributeError):
+            page = json.loads(store.read(stored.key))
+            times |= {item["upload-time"] for item in page.get("files", ()) if "upload-time" in item}
+    return times.pop() if len(times) == 1 else None
 
 
 def is_outside(link: Link) -> bool:

@@ -7,7 +7,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from rocwright.errors import NoObject
-from rocwright.store.objects.local import require_same
+from rocwright.store.objects.local import LocalStore, require_same
 from rocwright.store.objects.protocol import ObjectStore, Stored
 from rocwright.system.files import sha256_file
 
@@ -40,7 +40,10 @@ class Rehearsed:
 
     def copy(self, source: str, key: str) -> None:
         """See `ObjectStore.copy`."""
-        self.put_bytes(key, self.read(source))
+        if isinstance(self._below, LocalStore) and source not in self._written and source not in self._gone:
+            self.put_file(self._below.root / source, key)
+        else:
+            self.put_bytes(key, self.read(source))
 
     def read(self, key: str) -> bytes:
         """See `ObjectStore.read`."""

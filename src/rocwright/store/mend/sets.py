@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from base64 import b64decode
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -29,8 +30,8 @@ from rocwright.store.adopt.metadata import write_stub
 from rocwright.store.damage import DAMAGED, MISSING, how, put_file_right, set_aside
 from rocwright.store.layout import file_key, metadata_key, set_prefix
 from rocwright.store.mend.copies import Copies
-from rocwright.store.mend.guess import Known, guessed_manifest, guessed_statement
-from rocwright.store.mend.pages import is_outside, links_of, mend_pages
+from rocwright.store.mend.guess import Clues, guessed_manifest, guessed_statement
+from rocwright.store.mend.pages import came_by_pages, is_outside, links_of, mend_pages
 from rocwright.store.mend.told import Mended, Say
 from rocwright.store.objects.local import LocalStore
 from rocwright.store.objects.protocol import ObjectStore, beneath, download, read_there
@@ -48,9 +49,10 @@ from rocwright.store.sets.records import (
     save_receipt,
     statement_objects,
 )
-from rocwright.store.sets.sign import signs_manifest
 
 _WHEEL = ".whl"
+# Other names are strays.
+_SIGNATURE = re.compile(r"/[0-9a-f]{16}\.json\Z")
 
 
 @dataclass
@@ -64,14 +66,15 @@ class Bench:
     below: ObjectStore
     channels: Channels
     copies: Copies
-    known: Known
+    known: Clues
     say: Say
     at: str
     quick: bool = False
     families: dict[str, None] = field(default_factory=dict)
     targets: dict[tuple[str, ...], None] = field(default_factory=dict)
     sources: dict[str, dict[str, str]] = field(default_factory=lambda: {"": {}})
-    # Sets whose files have to be there: others may have lost them to retention.
+    # Sets whose files somebody wants kept: a channel that lacks one drops the set, others may have lost it to
+    # retention.
     held: set[str] = field(default_factory=set)
 
     def mended(self, done: str, key: str, how: str) -> None:
@@ -91,15 +94,12 @@ def mend_set(bench: Bench, digest: str) -> str | None:
     if manifest is None:
         return "its manifest is lost"
     _mend_locations(bench, digest)
-    receipts = _mend_statements(bench, manifest)
+    _mend_statements(bench, manifest)
     _mend_signatures(bench, manifest)
     lost = list(_mend_files(bench, manifest))
-    if not lost and receipts and received(read_statements(bench.store, digest, RECEIPT)) is None:
-        # All of its files were just looked at.
-        save_receipt(bench.store, manifest, bench.at)
-        bench.mended("written anew", f"{set_prefix(digest)}_statements/", "the receipt: every file is here")
     if lost:
         return f"lost: {', '.join(lost)}"
+    _mend_receipt(bench, manifest)
     mend_pages(bench.store, digest, lambda key, why: bench.mended("written anew", key, why))
     return None
 
@@ -223,23 +223,35 @@ def _entry(bench: Bench, name: str, sha256: str, size: int | None) -> FileEntry:
 # -- what was said about it, and who signed it
 
 
-def _mend_statements(bench: Bench, manifest: SetManifest) -> bool:
-    """Returns whether a receipt was set aside."""
-    digest, receipts = set_id(manifest), False
+def _mend_receipt(bench: Bench, manifest: SetManifest) -> None:
+    """Say again that all files are here, since when its pages tell; they were just looked at."""
+    store, digest = bench.store, set_id(manifest)
+    if store.exists(locations_key(digest)) or received(read_statements(store, digest, RECEIPT)) is not None:
+        return
+    came = came_by_pages(store, set_prefix(digest))
+    if came is None and any("/receipt-" in one.key for one in store.list(f"{DAMAGED}{set_prefix(digest)}")):
+        came = bench.at
+    if came is not None:
+        save_receipt(store, manifest, came)
+        bench.mended("written anew", f"{set_prefix(digest)}_statements/", f"the receipt of its files, {came}")
+
+
+def _mend_statements(bench: Bench, manifest: SetManifest) -> None:
+    digest = set_id(manifest)
     for stored in statement_objects(bench.store, digest):
         data = read_there(bench.store, stored.key)
         if data is not None and names_statement(stored.key, data) and _about(data, digest):
             continue
         right = bench.copies.data(stored.key, partial(names_statement, stored.key))
-        guess = right or guessed_statement(stored.key, stored.modified, manifest, bench.channels, bench.known)
+        guess = right or guessed_statement(
+            stored.key, stored.modified, manifest, bench.channels.suite, bench.known
+        )
         if guess is None or not _about(guess, digest):
-            receipts |= "/receipt-" in stored.key
             bench.aside(stored.key, how(data))
         else:
             bench.store.put_bytes(stored.key, guess, overwrite=True)
             how_so = "from a copy" if right else "as its name proves"
             bench.mended("brought back", stored.key, how_so)
-    return receipts
 
 
 def _about(data: bytes, digest: str) -> bool:
@@ -252,8 +264,7 @@ def _about(data: bytes, digest: str) -> bool:
 def _mend_signatures(bench: Bench, manifest: SetManifest) -> None:
     for stored in bench.store.list(f"{set_prefix(set_id(manifest))}_signatures/"):
         data = read_there(bench.store, stored.key)
-        # Those of statements are looked at by who trusts a key.
-        if signs_manifest(stored.key) and data is not None and not _signs(data, manifest):
+        if _SIGNATURE.search(stored.key) and data is not None and not _signs(data, manifest):
             copy = bench.copies.data(stored.key, lambda there: _signs(there, manifest))
             if copy is None:
                 bench.aside(stored.key, how(data))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Sequence
 from contextlib import suppress
-from datetime import timedelta
 from pathlib import Path
 
 from rocwright.data import load_table
@@ -18,14 +17,15 @@ from rocwright.store.damage import DAMAGED, Damage
 from rocwright.store.index.landing import write_landing
 from rocwright.store.layout import JSON_PAGES, LOG
 from rocwright.store.mend.copies import Copies
-from rocwright.store.mend.guess import Known
+from rocwright.store.mend.guess import Clues
 from rocwright.store.mend.log import mend_log
 from rocwright.store.mend.rehearsal import Rehearsed
 from rocwright.store.mend.sets import Bench, mend_manifest, mend_set
 from rocwright.store.mend.told import Mended, Say
 from rocwright.store.objects.protocol import ObjectStore
+from rocwright.store.pins import read_pins
 from rocwright.store.publish import change, write_view
-from rocwright.store.retention import channel_prefixes, read_pins
+from rocwright.store.retention import channel_prefixes
 from rocwright.store.sets.records import read_set, read_statements, received, set_folders
 from rocwright.system.progress import each
 
@@ -57,7 +57,7 @@ def mend_store(
     with tempfile.TemporaryDirectory(prefix="rocwright-repair-") as work:
         acting: ObjectStore = Rehearsed(store) if dry_run else store
         copies = Copies(places, Path(work))
-        bench = Bench(acting, store, channels, copies, Known(), told, at, quick)
+        bench = Bench(acting, store, channels, copies, Clues(), told, at, quick)
         _mend(bench, [only] if only is not None else list(_prefixes(acting, channels)), only, by)
     return tuple(done)
 
@@ -69,7 +69,7 @@ def _mend(bench: Bench, prefixes: list[str], only: str | None, by: str) -> None:
     for damage in pins if only is None else ():
         bench.mended("left", damage.key, damage.what)
     logged = {prefix: _sets_of(store, prefix) for prefix in prefixes}
-    bench.held |= pinned.union(*logged.values()) | _young(bench)
+    bench.held |= pinned
     _learn(bench, prefixes)
     wanted = _in_question(bench, logged, only)
     for one in wanted:
@@ -109,14 +109,6 @@ def _sets_of(store: ObjectStore, prefix: str) -> set[str]:
         if "/shown-" in stored.key and (mark := read_mark(store, stored)) is not None:
             found |= set(mark[0].sets)
     return found
-
-
-def _young(bench: Bench) -> set[str]:
-    """Sets that retention keeps for their age alone."""
-    grace = timedelta(days=bench.channels.retention.grace_days)
-    objects = bench.store.list("sets/")
-    newest = max((one.modified for one in objects), default=None)
-    return {one.key.split("/")[1] for one in objects if newest is not None and newest - one.modified < grace}
 
 
 def _in_question(bench: Bench, logged: dict[str, set[str]], only: str | None) -> list[str]:

@@ -16,7 +16,7 @@ from rocwright.model.sets import SetManifest
 from rocwright.store.channel_log import ChannelState, known_log
 from rocwright.store.layout import LOG, channel_prefix, set_prefix
 from rocwright.store.objects.protocol import ObjectStore
-from rocwright.store.sets.records import read_set, set_folders
+from rocwright.store.sets.records import manifest_key, read_set, set_folders
 
 Versions = Mapping[str, Version]
 
@@ -135,6 +135,8 @@ def channel_families(store: ObjectStore, channel: Channel) -> tuple[str, ...]:
 
 
 def _by_digits(store: ObjectStore, digits: str) -> str:
+    if len(digits) == 64 and store.exists(manifest_key(digits)):
+        return digits
     # Also one whose manifest is lost: who reads it says so.
     found = [name for name in set_folders(store) if name.startswith(digits) and _has_any(store, name)]
     if not found:

@@ -144,6 +144,12 @@ def statement_objects(store: ObjectStore, set_digest: str, kind: str = "") -> tu
 _CLOSING = ("build-", "findings-", "test-")
 
 
+def refuse_closing(damage: Damage) -> None:
+    """Raise `IntegrityError` for a damaged statement that may say something against its set."""
+    if damage.key.rpartition("/")[2].startswith(_CLOSING):
+        refuse(damage)
+
+
 def lost_statements(store: ObjectStore, set_digest: str) -> tuple[str, ...]:
     """Keys of statements that were set aside as damaged, and that may have said something against the set."""
     folder = f"{set_prefix(set_digest)}_statements/"

@@ -31,7 +31,13 @@ from rocwright.store.layout import channel_prefix, file_key
 from rocwright.store.objects.local import LocalStore
 from rocwright.store.objects.protocol import ObjectStore, beneath
 from rocwright.store.sets.find import channel_families, current_of, the_family
-from rocwright.store.sets.records import lost_statements, read_set, read_statements, recorded_sets
+from rocwright.store.sets.records import (
+    lost_statements,
+    read_set,
+    read_statements,
+    recorded_sets,
+    refuse_closing,
+)
 from rocwright.store.sets.sign import signed_by, unsigned
 from rocwright.store.statements import Opening, check_files, verdict_on
 from rocwright.store.trust.guard import as_gate_sees, minding, refused_statements, trusted_now
@@ -276,7 +282,8 @@ def consider(
     ignored = refused_statements(store, channel, set_digest)
     against = list(_against(store, channels, channel, manifest, again=again))
     try:
-        statements = read_statements(as_gate_sees(store, channel, today), set_digest)
+        seen = as_gate_sees(store, channel, today)
+        statements = read_statements(seen, set_digest, tell=refuse_closing)
     except (InvalidData, IntegrityError) as error:
         statements = ()
         look = (Opening(("set", "verify", set_digest)),)

@@ -14,6 +14,7 @@ from rocwright.store.index.landing import write_landing
 from rocwright.store.index.set_pages import publish_set_pages
 from rocwright.store.layout import channel_prefix, set_prefix
 from rocwright.store.lease import leased
+from rocwright.store.mend.heal import heal_receipt
 from rocwright.store.objects.local import LocalStore
 from rocwright.store.objects.protocol import ObjectStore, beneath
 from rocwright.store.pool import put_pooled
@@ -95,6 +96,7 @@ def record_set(
     _hold(store, manifest)
     for entry in manifest.files:
         put_pooled(store, files[entry.name], entry)
+    heal_receipt(store, manifest)
     save_receipt(store, manifest, rfc3339(now))
     publish_set_pages(store, read_listed(store, digest))
 
