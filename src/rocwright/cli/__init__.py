@@ -169,6 +169,18 @@ _STORE = CommandGroup(
             "landing": "store.pages:store_landing",
             "index": "store.pages:store_index",
         },
+        "Keys": {
+            "trust": CommandGroup(
+                "Show, change and use the keys that channels trust.",
+                {
+                    "Commands": {
+                        "show": "store.trust:trust_show",
+                        "rotate": "store.trust:trust_rotate",
+                        "sign": "store.trust:trust_sign",
+                    }
+                },
+            ),
+        },
         "Runs": {"fetch": "store.fetch:store_fetch", "upload": "store.upload:store_upload"},
         _CI: {"policy": "store.upload:store_policy"},
         _SCRIPTS: {

@@ -20,12 +20,61 @@ _KEY = re.compile(r"ed25519:[A-Za-z0-9+/]{43}=")
 _LOGIN = re.compile(r"(?<=://)[^/\s]+@")
 
 
+# What a key may answer for: `release` for sets, what is listed, waivers, bypasses and promotions; `evidence`
+# for what was built, checked and tested; `root` for who these are.
+Role = Literal["release", "evidence", "root"]
+
+
+class Trusted(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """The public keys that a channel trusts, by role, each as `rocwright set sign` prints it.
+
+    Without `root`, the keys of `release` say who comes after them. `thresholds` are how many keys of a role
+    have to sign (default: 1). `version` is the lowest version of the store's own root of trust that counts.
+    """
+
+    release: tuple[str, ...]
+    evidence: tuple[str, ...] = ()
+    root: tuple[str, ...] = ()
+    thresholds: dict[Role, int] = {}
+    version: int = 0
+
+    def __post_init__(self) -> None:
+        for key in (*self.release, *self.evidence, *self.root):
+            require_public(key)
+        roles: tuple[Role, ...] = ("release", "evidence", "root")
+        for role in roles:
+            count, keys = self.threshold(role), len(set(self.keys(role)))
+            if not 1 <= count <= max(keys, 1) or (not keys and role != "evidence"):
+                raise InvalidData(
+                    f"{count} signatures of {role} are asked for, and {keys} keys are trusted with that",
+                    next_step="ask for one at least, and for no more than there are keys",
+                )
+
+    def keys(self, role: Role) -> tuple[str, ...]:
+        """The keys of a role."""
+        return {"release": self.release, "evidence": self.evidence, "root": self.root or self.release}[role]
+
+    def threshold(self, role: Role) -> int:
+        """How many keys of a role have to sign."""
+        usual = 1 if role != "root" or self.root else self.thresholds.get("release", 1)
+        return self.thresholds.get(role, usual)
+
+
+def require_public(key: str) -> None:
+    """Raise `InvalidData` for text that is not a public key."""
+    if _KEY.fullmatch(key) is None:
+        raise InvalidData(
+            f"{key!r}, which a channel trusts, is not a public key",
+            next_step="write it as rocwright set sign prints it: ed25519: and 44 characters",
+        )
+
+
 class Channel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A place where sets are listed, family by family, below `prefix`.
 
     `after` is the channel that a set must be in before; at most `listed` sets are on the pages. With `keys`
-    (see `Channels.trusted`) it lists only sets that the holder of one of them signed. Without `overrides`,
-    a check from which a rocwright.toml took rules away does not count as passed.
+    or `trust` (see `Channels.trusted`) nothing counts but what these keys signed; `keys` have every role.
+    Without `overrides`, a check from which a rocwright.toml took rules away does not count as passed.
     """
 
     name: str
@@ -35,6 +84,19 @@ class Channel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     after: str | None = None
     keys: tuple[str, ...] = ()
     overrides: bool = True
+    trust: Trusted | None = None
+
+    @property
+    def trusted(self) -> Trusted | None:
+        """Whom the channel trusts; None where it takes what nobody signed."""
+        if not self.keys:
+            return self.trust
+        known = self.trust or Trusted(self.keys)
+        return msgspec.structs.replace(
+            known,
+            release=tuple(dict.fromkeys((*known.release, *self.keys))),
+            evidence=tuple(dict.fromkeys((*known.evidence, *self.keys))),
+        )
 
 
 class Publisher(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -114,9 +176,9 @@ class Runs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Channels(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The table `data/channels.toml`; `max_age` of a page is in seconds.
 
-    `trusted` are public keys by the name of a channel, each as `rocwright set sign` prints it. `overrides`
-    says by the name of a channel whether a check with overrides counts; `bypass` bounds bypasses.
-    `publisher` are those whose attestations of files are taken.
+    `trusted` are public keys by the name of a channel, each as `rocwright set sign` prints it: a list, whose
+    keys have every role, or a table of roles. `overrides` says by the name of a channel whether a check with
+    overrides counts; `bypass` bounds bypasses. `publisher` are those whose attestations of files are taken.
     """
 
     max_age: int
@@ -125,7 +187,7 @@ class Channels(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     retention: Retention
     buckets: Buckets
     runs: Runs
-    trusted: dict[str, tuple[str, ...]] = {}
+    trusted: dict[str, tuple[str, ...] | Trusted] = {}
     overrides: dict[str, bool] = {}
     bypass: BypassBounds = BypassBounds()
     publisher: tuple[Publisher, ...] = ()
@@ -160,20 +222,19 @@ class Channels(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             if name not in names or not keys:
                 what = "has no trusted key" if name in names else "has trusted keys, but is not a channel"
                 raise InvalidData(f"[channels.trusted]: {name} {what}; channels: {', '.join(names)}")
-        for key in (*(key for one in self.channel for key in one.keys), *sum(self.trusted.values(), ())):
-            if _KEY.fullmatch(key) is None:
-                raise InvalidData(
-                    f"{key!r}, which a channel trusts, is not a public key",
-                    next_step="write it as rocwright set sign prints it: ed25519: and 44 characters",
-                )
+        lists = [keys for keys in self.trusted.values() if isinstance(keys, tuple)]
+        for key in (*(key for one in self.channel for key in one.keys), *sum(lists, ())):
+            require_public(key)
 
     def named(self, name: str) -> Channel:
         """The channel with this name or prefix; raises `InvalidInput` naming those there are."""
         for one in self.channel:
             if name in (one.name, one.prefix):
-                keys = (*one.keys, *self.trusted.get(one.name, ()))
                 counts = one.overrides and self.overrides.get(one.name, True)
-                return msgspec.structs.replace(one, keys=keys, overrides=counts)
+                more = self.trusted.get(one.name, ())
+                if isinstance(more, Trusted):
+                    return msgspec.structs.replace(one, trust=more, overrides=counts)
+                return msgspec.structs.replace(one, keys=(*one.keys, *more), overrides=counts)
         names = [one.name for one in self.channel]
         near = get_close_matches(name, names, n=1)
         raise InvalidInput(

@@ -10,9 +10,13 @@ from typing import TypeVar
 
 from rocwright.data import load_table
 from rocwright.data.overlay import Overlay
+from rocwright.model.channels import Channels
 from rocwright.model.plan import Publication, Rocm, Sources
 from rocwright.store.objects.local import LocalStore
 from rocwright.store.objects.protocol import ObjectStore
+from rocwright.store.trust.guard import guarded
+from rocwright.store.trust.keys import SigningKey
+from rocwright.system.days import today
 from rocwright.system.interpreters import Interpreter, find_interpreter
 
 _T = TypeVar("_T")
@@ -116,6 +120,7 @@ class RunOptions:
     objects: ObjectStore | None = None
     own: bool = False
     overlay: Overlay | None = None
+    signers: tuple[SigningKey, ...] = ()
 
     def table(self, name: str, type_: type[_T]) -> _T:
         """A table of facts, with what a rocwright.toml adds to it; raises `InvalidData` as `load_table`."""
@@ -128,8 +133,9 @@ class RunOptions:
 
     @property
     def store(self) -> ObjectStore:
-        """The store of the run."""
-        return self.objects or LocalStore(self.workspace.store)
+        """The store of the run, as its channels' trusted keys let it be seen."""
+        store = self.objects or LocalStore(self.workspace.store)
+        return guarded(store, self.table("channels", Channels), today(), self.signers)
 
     @property
     def interpreter(self) -> Interpreter:

@@ -22,6 +22,7 @@ from rocwright.model.sets import canonical_json
 from rocwright.pipeline.define.inputs import require_run_id
 from rocwright.store.lease import PIPELINE
 from rocwright.store.objects.protocol import ObjectStore, Stored, read_there
+from rocwright.store.trust.keys import SigningKey
 from rocwright.system import console
 
 SCHEMA = 1
@@ -90,7 +91,7 @@ class Machine:
     """Where cells run: the store between machines, its address, a directory of the run, a cache.
 
     `jobs` are steps and compilers at once; with `dry_run` nothing is written outside of `work`. `overlay` is
-    what a rocwright.toml adds to the tables.
+    what a rocwright.toml adds to the tables. With the `signers`, what is stated and listed is signed.
     """
 
     store: ObjectStore
@@ -100,6 +101,7 @@ class Machine:
     jobs: int
     dry_run: bool = False
     overlay: Overlay | None = None
+    signers: tuple[SigningKey, ...] = ()
 
 
 def place_of(cell: Cell) -> str:

@@ -24,6 +24,7 @@ from rocwright.store.sets.sign import require_signed
 from rocwright.store.sets.stage import Staged, record_set, rfc3339
 from rocwright.store.sets.state import inherited, reversioned
 from rocwright.store.statements import verdict_on
+from rocwright.store.trust.guard import minding, signed_only, trusted_now
 from rocwright.system.files import require_space
 from rocwright.wheel.reversion.plan import plan_reversion
 from rocwright.wheel.reversion.values import ReversionPlan
@@ -86,7 +87,7 @@ def reversion_set(
         said = inherited(
             manifest,
             made,
-            read_statements(store, digest),
+            read_statements(signed_only(store), digest),
             {change.source.name: change.name for change in plan.files},
             old_rocm=plan.old,
             new_rocm=plan.new,
@@ -103,7 +104,8 @@ def reversion_set(
         require_listable(store, prefix, made)
         record_set(store, made, {path.name: path for path in paths}, statements, now)
     # A channel that trusts keys lists what one of them signed, and only a recorded set can be signed.
-    require_signed(store, channel, made)
+    store = minding(store, channel, now.date())
+    require_signed(store, channel.name, trusted_now(store, channel), made)
     list_set(store, prefix, made, at=rfc3339(now))
     staged = Staged(set_id(made), prefix, store.url(prefix), made.files)
     return Reversioned(digest, plan, written, report, staged)

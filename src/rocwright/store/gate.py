@@ -75,7 +75,8 @@ class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     `gate` is `checked` for a channel that asks for the wheel contract only; `tested` asks for a successful
     build and each test in `required`, too. `against` is what the store itself says against the set, `recheck`
     the command that checks its files. `overrides` says whether a check counts in which rules were taken away,
-    `bypass` how long a bypass may last, and who may give it.
+    `bypass` how long a bypass may last, and who may give it. `ignored` says which statements were left out
+    because nobody signed them whom the channel trusts.
     """
 
     required: tuple[Required, ...]
@@ -85,6 +86,7 @@ class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     recheck: tuple[Opening, ...] = ()
     overrides: bool = True
     bypass: BypassBounds = BypassBounds()
+    ignored: str = ""
 
     def __post_init__(self) -> None:
         if not self.required and self.gate == "tested":
@@ -100,6 +102,7 @@ def policy_for(
     today: date,
     against: Iterable[Objection] = (),
     recheck: tuple[Opening, ...] = (),
+    ignored: str = "",
 ) -> Policy:
     """What `channel` asks of a set: every suite of the table, once or for each target of the set.
 
@@ -111,7 +114,7 @@ def policy_for(
         required += [Required(suite.name, manifest.family, target) for target in each or ("",)]
     asked = tuple(sorted(required))
     return Policy(
-        asked, today, channel.gate, tuple(against), recheck, channel.overrides, bypass=channels.bypass
+        asked, today, channel.gate, tuple(against), recheck, channel.overrides, channels.bypass, ignored
     )
 
 
@@ -184,6 +187,8 @@ def _rulings(
     mine = tuple(item for item in said if item.about(set_id))
     for objection in policy.against:
         yield Ruling(objection.rule, False, objection.reason, objection.openings)
+    if policy.ignored:
+        yield Ruling("unsigned", True, policy.ignored)
     if check.problem is None:
         yield Ruling("unchecked", True, "the wheel contract holds")
     else:

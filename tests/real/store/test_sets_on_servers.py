@@ -34,12 +34,14 @@ class Shop:
 
     def __init__(self, folder: Path, address: str) -> None:
         self.folder, self.address = folder, address
+        # PEM of the private key that commands sign with.
+        self.key = ""
 
     def __call__(self, *words: object, code: int = 0) -> subprocess.CompletedProcess[str]:
         done = subprocess.run(
             [sys.executable, "-m", "rocwright", "set", *map(str, words)],
             cwd=self.folder,
-            env={**os.environ, "ROCWRIGHT_STORE": self.address},
+            env={**os.environ, "ROCWRIGHT_STORE": self.address, "ROCWRIGHT_SIGNING_KEY": self.key},
             capture_output=True,
             text=True,
             timeout=300,
@@ -74,6 +76,7 @@ def test_from_files_to_a_release_that_pip_installs(shop: Shop, tmp_path: Path) -
             serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
         )
     )
+    shop.key = (tmp_path / "key.pem").read_text()
     public = "ed25519:" + base64.b64encode(key.public_key().public_bytes_raw()).decode()
     (tmp_path / "rocwright.toml").write_text(f'[channels.trusted]\nrelease = ["{public}"]\n')
     about = ("--family", "fam", "--target", "gfx942")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 import sys
 from pathlib import Path
@@ -123,6 +124,7 @@ def test_a_signature_is_verified_with_the_key_that_sign_prints(run: Run) -> None
     _, other = new_key("other.pem")
     refused = run("verify", digest, "--key", other)
     assert (refused.code, "the set is not signed with" in refused.out) == (6, True)
+    assert refused.lines[0].startswith("forged  ")
 
 
 def test_what_is_signed_is_a_dsse_envelope_over_the_manifest(run: Run) -> None:
@@ -209,10 +211,59 @@ def test_without_cryptography_the_extra_is_named(run: Run, monkeypatch: pytest.M
     assert run("verify", digest).code == 0
 
 
+def test_a_signature_of_an_earlier_version_still_verifies(run: Run) -> None:
+    """Written as the protocol of DSSE has it, by hand, under the name that signatures always had."""
+    digest = created(run)
+    private = ed25519.Ed25519PrivateKey.generate()
+    raw = private.public_key().public_bytes_raw()
+    body, kind = Path(f"store/sets/{digest}/manifest.json").read_bytes(), "application/vnd.rocwright.set+json"
+    name = hashlib.sha256(raw).hexdigest()[:16]
+    signed = b"DSSEv1 %d %s %d %s" % (len(kind), kind.encode(), len(body), body)
+    envelope = {
+        "payload": base64.b64encode(body).decode(),
+        "payloadType": kind,
+        "signatures": [{"keyid": name, "sig": base64.b64encode(private.sign(signed)).decode()}],
+    }
+    path = Path(f"store/sets/{digest}/_signatures/{name}.json")
+    path.parent.mkdir()
+    path.write_text(json.dumps(envelope, sort_keys=True, separators=(",", ":")))
+    Path("key.pem").write_bytes(pem(private))
+    before = path.read_bytes()
+    assert run("verify", digest, "--key", "ed25519:" + base64.b64encode(raw).decode()).code == 0
+    assert run("sign", digest, "--key", "key.pem").code == 0
+    assert path.read_bytes() == before
+
+
 # ---- channels that trust keys ----
 
 
-def test_a_channel_with_keys_lists_nothing_that_they_did_not_sign(run: Run) -> None:
+def test_a_channel_that_comes_to_trust_keys_takes_what_is_read_and_signed(
+    run: Run, rocwright: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    digest = created(run, "1.0", "--stage")
+    all_tested(run, digest)
+    assert run("promote", digest).code == 0
+    key, public = new_key()
+    trusting("release", public)
+    assert run("log", "release:fam", "--json").json["sets"] == []
+    assert "counts for nothing" in run("log", "release:fam").err
+    # What an unsigned event may refer to stays.
+    assert run("gc").code == 6
+    assert rocwright("store", "trust", "sign", "release:fam", "--adopt", "--key", key).code == 0
+    assert run("sign", "release:fam", "--statements", "--key", key).code == 0
+    assert run("repair", "release:fam").code == 0
+    assert run("log", "release:fam", "--json").json["sets"] == [digest]
+    assert run("verify", digest).code == 0
+    assert run("gc").code == 0
+    shown = rocwright("store", "trust", "show", "release", "--json").json
+    assert (shown["version"], shown["trusted"]["release"]) == (0, [public])
+    monkeypatch.setenv("ROCWRIGHT_SIGNING_KEY", key.read_text())
+    assert run("rollback", "release:fam", "--reason", "x", "--no-wait").code == 3
+
+
+def test_a_channel_with_keys_lists_nothing_that_they_did_not_sign(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     key, public = new_key()
     other, _ = new_key("other.pem")
     trusting("staging", public)
@@ -223,11 +274,17 @@ def test_a_channel_with_keys_lists_nothing_that_they_did_not_sign(run: Run) -> N
     run("sign", folder_done, "--key", other)
     assert run("promote", folder_done, "--to", "staging").code == 10
     assert not Path("store/v2-staging").exists()
-    run("sign", folder_done, "--key", key)
+    run("sign", folder_done, "--key", key, "--statements")
+    closed = run("promote", folder_done, "--to", "staging")
+    assert (closed.code, "no key at hand is trusted with its release" in closed.err) == (10, True)
+    assert not Path("store/v2-staging").exists()
+    monkeypatch.setenv("ROCWRIGHT_SIGNING_KEY", key.read_text())
     assert run("promote", folder_done, "--to", "staging").code == 0
 
 
-def test_staging_at_once_records_the_set_and_waits_for_the_signature(run: Run) -> None:
+def test_staging_at_once_records_the_set_and_waits_for_the_signature(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     key, public = new_key()
     trusting("staging", public)
     from cli_sets import wheels
@@ -236,7 +293,8 @@ def test_staging_at_once_records_the_set_and_waits_for_the_signature(run: Run) -
     assert (done.code, "is not signed with a key that staging trusts" in done.err) == (10, True)
     [digest] = done.lines
     assert not Path("store/v2-staging").exists()
-    assert run("sign", digest, "--key", key).code == 0
+    assert run("sign", digest, "--key", key, "--statements").code == 0
+    monkeypatch.setenv("ROCWRIGHT_SIGNING_KEY", key.read_text())
     assert run("promote", digest, "--to", "staging").code == 0
 
 

@@ -30,6 +30,7 @@ from rocwright.pipeline.tell.state import in_place
 from rocwright.pipeline.tell.summary import summary_of
 from rocwright.pipeline.tell.workflow import judge_environment, require_good, workflow_summary
 from rocwright.store.objects.address import open_store
+from rocwright.store.trust.keys import keys_of_environment
 from rocwright.system import console
 from rocwright.system.limits import available_cores
 from rocwright.system.progress import Progress
@@ -60,6 +61,7 @@ class MachineOptions:
             jobs=available_cores() if self.jobs is None else self.jobs,
             dry_run=self.dry_run,
             overlay=place.overlay(),
+            signers=keys_of_environment(),
         )
 
 

@@ -31,11 +31,12 @@ from rocwright.store.objects.address import open_store
 from rocwright.store.objects.local import LocalStore
 from rocwright.store.pins import Pin, pin, read_pins, unpin
 from rocwright.store.publish import rollback
-from rocwright.store.retention import GcDone, GcPlan, collect, plan_gc
+from rocwright.store.retention import GcDone, GcPlan, channel_prefixes, collect, plan_gc
 from rocwright.store.sets.find import NEWEST, current_of, named_place, resolve_set
 from rocwright.store.sets.promote import promote_set, require_open
 from rocwright.store.sets.report import consider
 from rocwright.store.sets.stage import rfc3339
+from rocwright.store.trust.guard import require_all_signed
 from rocwright.system import console
 
 _DEFAULTS = StoreOptions()
@@ -204,7 +205,7 @@ def set_repair(
     json
         Print the result as JSON.
     """
-    store, channels = options.opened(), options.channels()
+    store, channels = options.opened(stating=False), options.channels()
     prefix = None
     if channel is not None:
         chosen, family = named_place(store, channels, channel)
@@ -331,6 +332,7 @@ def set_gc(
         Print the result as JSON.
     """
     store, channels = options.opened(), options.channels()
+    require_all_signed(store, channel_prefixes(store))
     now = datetime.now(timezone.utc)
     if not delete:
         plan = plan_gc(store, channels, now, runs=runs)

@@ -33,6 +33,7 @@ from rocwright.store.sets.records import read_listed, read_set
 from rocwright.store.sets.report import SetReport, history_of, list_sets, report_set
 from rocwright.store.sets.verify import Verified
 from rocwright.store.statements import WHY
+from rocwright.store.trust.guard import refused_events
 from rocwright.system import console, days
 from rocwright.system.files import write_text
 
@@ -132,7 +133,8 @@ def set_log(
 ) -> Iterator[Reply]:
     """Show what a channel listed, yanked and dropped, when, by whom and why.
 
-    Exit code 6 when events are damaged; what is whole is shown.
+    Exit code 6 when events are damaged; what is whole is shown. In a channel that trusts keys, events that
+    these did not sign are named, and count for nothing.
 
     Parameters
     ----------
@@ -142,7 +144,9 @@ def set_log(
     store = options.opened()
     chosen, family = named_place(store, options.channels(), channel)
     damaged: list[Damage] = []
-    found = history_of(store, channel_prefix(chosen.prefix, family), damaged.append)
+    prefix = channel_prefix(chosen.prefix, family)
+    found = history_of(store, prefix, damaged.append)
+    forged = refused_events(store, prefix)
 
     def show() -> None:
         rows = [
@@ -152,6 +156,8 @@ def set_log(
         columns = ("number", "recorded", "action", "sets", "by", "reason")
         console.table(found.prefix, columns, rows, right=(0,))
         console.out(f"current: {found.current or 'none'}")
+        for one in forged:
+            console.say(f"counts for nothing: {one}")
         if not found.shown:
             console.say("the pages may not show all of this yet: a change was interrupted, or is under way")
 
@@ -334,6 +340,8 @@ def show_verified(found: Verified) -> None:
     """Every problem on a line, then what was looked at."""
     for problem in found.problems:
         console.out(f"wrong  {problem.key}: {problem.what}")
+    for forged in found.forged:
+        console.out(f"forged  {forged}")
     how = "read and digested" if found.read else "compared by size"
     console.out(f"set {found.set_id}: {found.files} files {how}, {found.statements} statements")
     if found.elsewhere:

@@ -15,10 +15,11 @@ from rocwright.cli.set.look import policy_lines, show_verified
 from rocwright.cli.store.options import StoreOptions, WhichSet
 from rocwright.store.sets.find import resolve_set
 from rocwright.store.sets.records import read_set
-from rocwright.store.sets.sign import read_private, read_public, sign_set
+from rocwright.store.sets.sign import sign_set, sign_statements
 from rocwright.store.sets.state import Said, state_set
 from rocwright.store.sets.verify import require_sound, verify_set
 from rocwright.store.statements import Result
+from rocwright.store.trust.keys import read_private, read_public
 from rocwright.system import console, days
 
 _DEFAULTS = StoreOptions()
@@ -113,29 +114,41 @@ def set_sign(
     which: WhichSet,
     /,
     *,
-    key: Path | None = None,
+    key: Annotated[tuple[Path, ...], Parameter(negative=(), show_default=False)] = (),
+    statements: Annotated[bool, Parameter(negative=())] = False,
     options: StoreOptions = _DEFAULTS,
 ) -> Reply:
     """Sign a set with an Ed25519 key; prints the public key, for `set verify --key` and rocwright.toml.
+
+    Whoever signs vouches for every file of the set. With --statements, also for what is said about it: read
+    that first, with `set show`.
 
     Parameters
     ----------
     key
         A file with the private key in PEM (default: the content of ROCWRIGHT_SIGNING_KEY). The password of an
-        encrypted one is in ROCWRIGHT_SIGNING_PASSWORD.
+        encrypted one is in ROCWRIGHT_SIGNING_PASSWORD. May be repeated.
+    statements
+        Sign all that is stated about the set, too, such as what was stated before the channel trusted keys.
     json
         Print the result as JSON.
     """
-    private, password = read_private(key)
+    keys = read_private(key)
     store, channels = options.opened(), options.channels()
     digest = resolve_set(store, channels, which)
-    signed = sign_set(store, read_set(store, digest), private, password)
+    signed = sign_set(store, read_set(store, digest), keys)
+    also = sign_statements(store, digest, keys) if statements else ()
 
     def show() -> None:
-        console.say(f"wrote {signed.key}")
-        console.out(signed.public)
+        for one in signed:
+            console.say(f"wrote {one.key}")
+            console.out(one.public)
+        for where in also:
+            console.say(f"wrote {where}")
 
-    return Reply({"set": digest, "signature": signed.key, "public": signed.public}, show)
+    first = signed[0]
+    told = {"set": digest, "signature": first.key, "public": first.public}
+    return Reply(told | {"signatures": signed, "statements": also}, show)
 
 
 @replies
@@ -166,6 +179,6 @@ def set_verify(
     store, channels = options.opened(), options.channels()
     keys = tuple(map(read_public, key))
     digest = resolve_set(store, channels, which)
-    found = verify_set(store, digest, keys=keys, quick=quick, offline=offline)
+    found = verify_set(store, digest, keys=keys, quick=quick, offline=offline, channels=channels)
     yield Reply(found, lambda: show_verified(found))
     require_sound(found)

@@ -23,6 +23,9 @@ from rocwright.store.objects.local import LocalStore
 from rocwright.store.objects.protocol import ObjectStore
 from rocwright.store.policy import policy_changes
 from rocwright.store.runs.run import external_repo
+from rocwright.store.trust.guard import guarded
+from rocwright.store.trust.keys import keys_of_environment
+from rocwright.system import days
 
 # What people need of an id to tell sets apart.
 SHORT = 12
@@ -55,15 +58,19 @@ class StoreOptions:
     config: Path | None = None
     """A rocwright.toml (default: that of the current directory, if there is one)."""
 
-    def opened(self, *, new: bool = False) -> ObjectStore:
-        """The store; raises `UsageError` for a folder that is not there, unless a `new` one may be made."""
+    def opened(self, *, new: bool = False, stating: bool = True) -> ObjectStore:
+        """The store, as its channels' trusted keys let it be seen; signs with those of the environment.
+
+        Raises `UsageError` for a folder that is not there, unless a `new` one may be made. `stating` is for
+        `guarded`.
+        """
         store = open_store(self.store, max_age=self.channels().max_age)
         if not new and isinstance(store, LocalStore) and not os.path.lexists(store.root):
             raise UsageError(
                 f"there is no store at {self.store}",
                 next_step="say where it is with --store; `rocwright set create` makes one",
             )
-        return store
+        return guarded(store, self.channels(), days.today(), keys_of_environment(), stating=stating)
 
     def channels(self) -> Channels:
         """The table of channels, with what the rocwright.toml adds."""

@@ -18,6 +18,7 @@ from rocwright.errors import InvalidInput
 from rocwright.store.index.landing import write_landing
 from rocwright.store.index.verify import ServedView, verify_served
 from rocwright.store.objects.probe import probe
+from rocwright.store.objects.protocol import beneath
 from rocwright.store.objects.serve import ServedIndex, address_of, make_server, served_indexes, serving
 from rocwright.store.runs.upload import folder_page, write_folder_page
 from rocwright.system import console
@@ -125,7 +126,7 @@ def store_serve(
         Print the address and the indexes as JSON.
     """
     store, channels = options.opened(), options.channels()
-    with make_server(store, port=port, max_age=channels.max_age) as server:
+    with make_server(beneath(store), port=port, max_age=channels.max_age) as server:
         base = address_of(server)
         found = served_indexes(store, channels, base)
         yield Reply({"url": base, "indexes": found}, lambda: _show_served(base, found))
@@ -163,7 +164,7 @@ def store_verify(
     """
     with ExitStack() as stack:
         own = "://" not in place
-        url = stack.enter_context(serving(options.opened())) + place if own else place
+        url = stack.enter_context(serving(beneath(options.opened()))) + place if own else place
         found = verify_served(url, threads=threads, own=own, note=console.say)
     yield Reply(found, lambda: _show_faults(found))
     found.require_sound(listed=0)
@@ -195,7 +196,7 @@ def store_probe(
     json
         Print the result as JSON.
     """
-    found = probe(options.opened(new=True))
+    found = probe(beneath(options.opened(new=True)))
 
     def show() -> None:
         rows = [(one.id, _WORDS[one.holds], one.means) for one in found.findings]

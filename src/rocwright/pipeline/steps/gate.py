@@ -43,6 +43,7 @@ from rocwright.store.statements import (
     latest_results,
     result_statement,
 )
+from rocwright.store.trust.guard import as_gate_sees
 from rocwright.system.days import today
 
 
@@ -75,7 +76,10 @@ def gate_step(options: RunOptions, needs: tuple[str, ...]) -> Step:
         for files in (*(one.files for one in tested), *(one.files for one in machines)):
             require_tested_files(manifest, files)
         # Waivers may come after staging; the gate weighs those in force today.
-        recorded = read_statements(options.store, set_id(manifest)) if not staged.why else ()
+        channels = options.table("channels", Channels)
+        channel = channels.named(options.channel or "release")
+        seen = as_gate_sees(options.store, channel, today())
+        recorded = read_statements(seen, set_id(manifest)) if not staged.why else ()
         statements = (
             *staged.said,
             *(item for item in recorded if item.predicate_type == WAIVER),
@@ -85,10 +89,9 @@ def gate_step(options: RunOptions, needs: tuple[str, ...]) -> Step:
             *none_statements(options, manifest, machines, inputs),
             *_bypasses(options, manifest),
         )
-        channels = options.table("channels", Channels)
         for change in policy_changes(options.overlay):
             note(f"the rocwright.toml changes the policy: {change}")
-        policy = policy_for(manifest, channels, channels.named(options.channel or "release"), today())
+        policy = policy_for(manifest, channels, channel, today())
         decision = _with_tests(decide(set_id(manifest), statements, policy), statements)
         decision = _with_levels(decision, machines)
         untested = all(one.passed or one.rule == "untested" for one in decision.rulings)

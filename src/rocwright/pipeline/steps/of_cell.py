@@ -182,6 +182,7 @@ def options_of(cell: Cell, plan: Plan, machine: Machine) -> RunOptions:
         channel=cell.settings.get("channel", ""),
         profile=plan.profile,
         objects=machine.store,
+        signers=machine.signers,
         overlay=machine.overlay,
     )
 

@@ -35,7 +35,7 @@ from rocwright.pipeline.steps.wheels import family_wheels, files_of_set
 from rocwright.sdk.build import BuiltPackages
 from rocwright.store.layout import Kind, file_key, run_prefix
 from rocwright.store.objects.local import LocalStore
-from rocwright.store.objects.protocol import download
+from rocwright.store.objects.protocol import beneath, download
 from rocwright.store.pool import describe_files
 from rocwright.store.runs.upload import upload_run
 from rocwright.store.sets.stage import stage_set
@@ -214,9 +214,10 @@ def _upload_step(
 
 def _upload(options: RunOptions, files: Sequence[Path], group: str, kind: Kind, note: Note) -> UploadedRun:
     store = options.store
-    if options.own and isinstance(store, LocalStore):
+    folder = beneath(store)
+    if options.own and isinstance(folder, LocalStore):
         # The demo rebuilds under one run id; a run of CI refuses other bytes under a name it has.
-        remove_tree(store.root / run_prefix(options.run_id, options.platform, kind, group))
+        remove_tree(folder.root / run_prefix(options.run_id, options.platform, kind, group))
     done = upload_run(store, files, options.run_id, options.platform, group, kind, note=note)
     return UploadedRun(done.prefix, done.url, {entry.name: entry.sha256 for entry in done.files})
 
@@ -285,10 +286,11 @@ def _staged(
         return StagedSet(set_id(manifest), "", "", manifest, said, options.publication.why or "dry run")
     store = options.store
     channels = options.table("channels", Channels)
-    if options.own and isinstance(store, LocalStore):
+    folder = beneath(store)
+    if options.own and isinstance(folder, LocalStore):
         # The demo rebuilds under one version; a real channel refuses other bytes under a published name.
         for channel in channels.channel:
-            remove_tree(store.root / channel.prefix)
+            remove_tree(folder.root / channel.prefix)
     staging = channels.named(options.channel or "staging")
     staged = stage_set(store, staging, manifest, files, said, datetime.now(timezone.utc))
     return StagedSet(staged.set_id, staged.prefix, staged.index_url, manifest, said)

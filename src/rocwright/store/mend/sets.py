@@ -34,7 +34,7 @@ from rocwright.store.mend.guess import Clues, guessed_manifest, guessed_statemen
 from rocwright.store.mend.pages import came_by_pages, is_outside, links_of, mend_pages
 from rocwright.store.mend.told import Mended, Say
 from rocwright.store.objects.local import LocalStore
-from rocwright.store.objects.protocol import ObjectStore, download, read_there
+from rocwright.store.objects.protocol import ObjectStore, beneath, download, read_there
 from rocwright.store.pool import describe_file, read_metadata, wanted_objects
 from rocwright.store.sets.records import (
     Locations,
@@ -353,8 +353,8 @@ def _mend_sidecar(bench: Bench, entry: FileEntry) -> bool:
 def _on_disk(bench: Bench, entry: FileEntry) -> Path:
     key = file_key(entry.sha256, entry.name)
     for store in (bench.store, bench.below):
-        if isinstance(store, LocalStore) and (store.root / key).is_file():
-            return store.root / key
+        if isinstance(plain := beneath(store), LocalStore) and (plain.root / key).is_file():
+            return plain.root / key
     path = bench.copies.work / entry.sha256 / entry.name
     if not path.is_file():
         download(bench.store, key, path, entry.sha256)

@@ -179,15 +179,18 @@ def _read(path: Path) -> Attestation:
             f"{path} cannot be read: {error.strerror}", where=path, next_step=see_who_may_read(path)
         ) from error
     try:
-        if b'"mediaType"' in data:
-            return library.Attestation.from_bundle(Bundle.from_json(data))
-        return library.Attestation.model_validate_json(data)
+        found: Attestation = (
+            library.Attestation.from_bundle(Bundle.from_json(data))
+            if b'"mediaType"' in data
+            else library.Attestation.model_validate_json(data)
+        )
     except (ValidationError, library.AttestationError, SigstoreError, ValueError) as error:
         raise InvalidInput(
             f"{path} is no attestation: {_first(error)}",
             where=path,
             next_step="give what `pypi-attestations sign` or a workflow wrote: NAME.publish.attestation",
         ) from error
+    return found
 
 
 def _about(one: Attestation, entries: Mapping[str, FileEntry], path: Path) -> FileEntry:

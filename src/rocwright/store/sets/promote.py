@@ -26,10 +26,11 @@ from rocwright.store.layout import channel_prefix
 from rocwright.store.objects.protocol import ObjectStore
 from rocwright.store.pool import wanted_objects
 from rocwright.store.publish import list_set, require_listable
-from rocwright.store.sets.records import located, save_set, save_statement
+from rocwright.store.sets.records import located, read_statements, save_set, save_statement
 from rocwright.store.sets.report import Considered, consider
 from rocwright.store.sets.sign import require_signed
 from rocwright.store.sets.stage import rfc3339
+from rocwright.store.trust.guard import minding, trusted_now, trusts_keys
 
 
 @dataclass(frozen=True)
@@ -72,12 +73,16 @@ def promote(
     digest, statements = set_id(manifest), tuple(statements)
     require_open(decision, digest)
     prefix = channel_prefix(channel.prefix, manifest.family)
-    require_signed(store, channel, manifest)
+    store = minding(store, channel, now.date())
+    require_signed(store, channel.name, trusted_now(store, channel), manifest)
     require_listable(store, prefix, manifest)
     _verify_files(store, manifest)
     save_set(store, manifest)
+    there = {statement_id(one) for one in read_statements(store, digest, tell=lambda damage: None)}
     for statement in _evidence(statements):
-        save_statement(store, digest, statement)
+        # What is recorded already is not said again: whoever promotes would sign what others wrote.
+        if statement_id(statement) not in there:
+            save_statement(store, digest, statement)
     said = _said(channel, manifest, decision, statements, by, policy)
 
     def consent() -> None:
@@ -89,7 +94,12 @@ def promote(
         # Stated before it is done: what a channel lists, somebody has answered for.
         save_statement(store, digest, said)
 
-    list_set(store, prefix, manifest, at=rfc3339(now), by=by, consent=consent)
+    state = list_set(store, prefix, manifest, at=rfc3339(now), by=by, consent=consent)
+    if digest not in state.open and trusts_keys(store, prefix):
+        raise GateClosed(
+            f"set {digest[:12]} waits for more signatures: {channel.name} asks for several under each event",
+            next_step=f"rocwright store trust sign {channel.name}:{manifest.family}, with another key",
+        )
     write_landing(store, channel)
     return Promoted(digest, prefix, store.url(prefix), manifest.files, said)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 
@@ -30,7 +30,7 @@ from rocwright.store.damage import Tell, as_damage, refuse
 from rocwright.store.gate import Decision, Objection, decide, policy_for
 from rocwright.store.layout import channel_prefix, file_key
 from rocwright.store.objects.local import LocalStore
-from rocwright.store.objects.protocol import ObjectStore
+from rocwright.store.objects.protocol import ObjectStore, beneath
 from rocwright.store.sets.find import channel_families, current_of, the_family
 from rocwright.store.sets.records import (
     lost_statements,
@@ -39,8 +39,10 @@ from rocwright.store.sets.records import (
     recorded_sets,
     refuse_closing,
 )
-from rocwright.store.sets.sign import signed_by, signers, unsigned
+from rocwright.store.sets.sign import signed_by, unsigned
 from rocwright.store.statements import Opening, check_files, verdict_on
+from rocwright.store.trust.guard import as_gate_sees, minding, refused_statements, trusted_now
+from rocwright.store.trust.seals import Forged
 
 
 class SetReport(msgspec.Struct, frozen=True):
@@ -287,27 +289,40 @@ def consider(
     says that it is meant. Raises `IntegrityError` for a manifest or signature that was changed.
     """
     manifest = read_set(store, set_digest)
+    store = minding(store, channel, today)
+    ignored = refused_statements(store, channel, set_digest)
     against = list(_against(store, channels, channel, manifest, again=again))
     try:
-        statements = read_statements(store, set_digest, tell=refuse_closing)
+        seen = as_gate_sees(store, channel, today)
+        statements = read_statements(seen, set_digest, tell=refuse_closing)
     except (InvalidData, IntegrityError) as error:
         statements = ()
         look = (Opening(("set", "verify", set_digest)),)
         against.insert(0, Objection("unreadable", error.what, look))
     recheck = check_files(_files_at(store, manifest), _root(store))
-    policy = policy_for(manifest, channels, channel, today, against, recheck)
+    policy = policy_for(manifest, channels, channel, today, against, recheck, _ignored(ignored))
     return Considered(manifest, statements, decide(set_digest, statements, policy))
+
+
+def _ignored(refused: Sequence[Forged]) -> str:
+    """That statements count for nothing, for people; empty where all count."""
+    if not refused:
+        return ""
+    others = f", and {len(refused) - 1} more" if len(refused) > 1 else ""
+    return f"left out, as nobody whom the channel trusts signed it: {refused[0]}{others}"
 
 
 def _against(
     store: ObjectStore, channels: Channels, channel: Channel, manifest: SetManifest, *, again: bool
 ) -> Iterator[Objection]:
     digest = set_id(manifest)
-    if channel.keys and not signers(store, manifest, channel.keys):
+    trusted = trusted_now(store, channel)
+    why = None if trusted is None else unsigned(store, channel.name, trusted, manifest)
+    if why is not None:
         sign = Opening(
             ("set", "sign", digest, "--key", "key.pem"), f"key.pem is a key that {channel.name} trusts"
         )
-        yield Objection("unsigned", unsigned(channel, digest), (sign,))
+        yield Objection("unsigned", why, (sign,))
     places = [channels.named(channel.after)] if channel.after is not None else []
     logs = [read_log(store, channel_prefix(one.prefix, manifest.family)) for one in (*places, channel)]
     for one in sorted({one for log in logs for one in log.unsure}):
@@ -334,10 +349,12 @@ def _against(
 def _files_at(store: ObjectStore, manifest: SetManifest) -> list[str]:
     """Where a check finds the set's files on this machine; none where they are not all there."""
     keys = [file_key(entry.sha256, entry.name) for entry in manifest.files]
-    if not isinstance(store, LocalStore) or not all(map(store.exists, keys)):
+    plain = beneath(store)
+    if not isinstance(plain, LocalStore) or not all(map(store.exists, keys)):
         return []
-    return [str(store.root / key) for key in keys]
+    return [str(plain.root / key) for key in keys]
 
 
 def _root(store: ObjectStore) -> str:
-    return str(store.root) if isinstance(store, LocalStore) else "STORE"
+    plain = beneath(store)
+    return str(plain.root) if isinstance(plain, LocalStore) else "STORE"

@@ -1,55 +1,24 @@
-"""Signatures under sets, and the keys for them: Ed25519 over the canonical manifest, in a DSSE envelope.
+"""Signatures under sets: whoever signs the manifest, which has the digest of each file, vouches for them all.
 
-Each key has a file of its own. https://github.com/secure-systems-lab/dsse/blob/master/protocol.md gives the
-bytes that are signed. The id of a set is the digest of its manifest, so whoever signs the manifest vouches
-for every file of the set. A private key is read from a file or the environment, and is in no message, log or
-file that is written here.
+Envelopes, keys, and what else a channel asks to be signed are the business of `rocwright.store.trust`.
 """
 
 from __future__ import annotations
 
-import hashlib
-import os
-from base64 import b64decode, b64encode
-from binascii import Error as Base64Error
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
-import msgspec
-
-from rocwright.errors import (
-    GateClosed,
-    IntegrityError,
-    InvalidInput,
-    MissingTool,
-    UsageError,
-    see_who_may_read,
-)
-from rocwright.model.channels import Channel
-from rocwright.model.sets import SetManifest, canonical_json, set_id
+from rocwright.errors import GateClosed, IntegrityError
+from rocwright.model.channels import Trusted
+from rocwright.model.sets import SetManifest, canonical_json, parse_statement, set_id
 from rocwright.store.layout import set_prefix
 from rocwright.store.objects.protocol import ObjectStore, read_there
+from rocwright.store.sets.records import names_statement, statement_objects
+from rocwright.store.trust.keys import FIND_OUT, SigningKey, holders, key_id, read_envelope
+from rocwright.store.trust.seals import SET_TYPE, SIGNATURES, STATEMENT_TYPE, save_signature, signature_key
 
-if TYPE_CHECKING:
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
-
-
-PAYLOAD_TYPE = "application/vnd.rocwright.set+json"
-PUBLIC = "ed25519:"
-PRIVATE_ENV, PASSWORD_ENV = "ROCWRIGHT_SIGNING_KEY", "ROCWRIGHT_SIGNING_PASSWORD"
-
-
-class _Signature(msgspec.Struct, frozen=True):
-    keyid: str
-    sig: str
-
-
-class _Envelope(msgspec.Struct, frozen=True, rename="camel"):
-    payload_type: str
-    payload: str
-    signatures: tuple[_Signature, ...]
+_NAME = re.compile(r"[0-9a-f]{16}\.json")
 
 
 @dataclass(frozen=True)
@@ -60,24 +29,31 @@ class Signed:
     public: str
 
 
-def sign_set(
-    store: ObjectStore, manifest: SetManifest, private_pem: bytes, password: str | None = None
-) -> Signed:
-    """Sign a recorded set; the same key again changes nothing.
+def sign_set(store: ObjectStore, manifest: SetManifest, keys: Iterable[SigningKey]) -> tuple[Signed, ...]:
+    """Sign a recorded set with each of the keys; the same key again changes nothing."""
+    body, of = canonical_json(manifest), _manifest(set_id(manifest))
+    return tuple(Signed(save_signature(store, of, SET_TYPE, body, key), key.public) for key in keys)
 
-    Raises `InvalidInput` for what is not an Ed25519 key in PEM, `MissingTool` without `cryptography`.
+
+def sign_statements(
+    store: ObjectStore, set_digest: str, keys: Sequence[SigningKey], *, but: Collection[str] = ()
+) -> tuple[str, ...]:
+    """Sign what is stated about a set, as if the keys' holder had stated it; returns the signatures' keys.
+
+    Statements under a key of `but` are left out. Raises `IntegrityError` for one that is damaged.
     """
-    private = _private_key(private_pem, password)
-    public = _public_text(private.public_key())
-    body = canonical_json(manifest)
-    envelope = _Envelope(
-        PAYLOAD_TYPE,
-        b64encode(body).decode(),
-        (_Signature(key_id(public), b64encode(private.sign(_signed_bytes(PAYLOAD_TYPE, body))).decode()),),
-    )
-    key = f"{_folder(set_id(manifest))}{key_id(public)}.json"
-    store.put_bytes(key, canonical_json(envelope))
-    return Signed(key, public)
+    found = []
+    for stored in statement_objects(store, set_digest):
+        if stored.key in but:
+            continue
+        data = store.read(stored.key)
+        said = parse_statement(data, where=stored.key)
+        if not names_statement(stored.key, data) or not said.about(set_digest):
+            raise IntegrityError(
+                f"{stored.key} is damaged, or about something else", where=stored.key, next_step=FIND_OUT
+            )
+        found += [save_signature(store, stored.key, STATEMENT_TYPE, data, key) for key in keys]
+    return tuple(found)
 
 
 def signers(store: ObjectStore, manifest: SetManifest, keys: Sequence[str]) -> tuple[str, ...]:
@@ -88,7 +64,7 @@ def signers(store: ObjectStore, manifest: SetManifest, keys: Sequence[str]) -> t
     """
     found = []
     for public in dict.fromkeys(keys):
-        key = f"{_folder(set_id(manifest))}{key_id(public)}.json"
+        key = signature_key(_manifest(set_id(manifest)), public)
         data = read_there(store, key)
         if data is not None:
             _verify(data, manifest, public, where=key)
@@ -98,167 +74,53 @@ def signers(store: ObjectStore, manifest: SetManifest, keys: Sequence[str]) -> t
 
 def signed_by(store: ObjectStore, set_digest: str) -> tuple[str, ...]:
     """Ids of the keys that somebody put a signature of the set under, not verified."""
-    folder = _folder(set_digest)
-    return tuple(one.key.removeprefix(folder).removesuffix(".json") for one in store.list(folder))
+    folder = f"{set_prefix(set_digest)}{SIGNATURES}"
+    return tuple(
+        one.key.removeprefix(folder).removesuffix(".json")
+        for one in store.list(folder)
+        if signs_manifest(one.key)
+    )
 
 
-def require_signed(store: ObjectStore, channel: Channel, manifest: SetManifest) -> None:
-    """Raise `GateClosed` when the channel trusts keys and the set has a signature of none of them.
+def signs_manifest(key: str) -> bool:
+    """Whether a key is that of a signature of a manifest, not of a statement."""
+    return _NAME.fullmatch(key.rpartition("/")[2]) is not None
+
+
+def require_signed(store: ObjectStore, name: str, trusted: Trusted | None, manifest: SetManifest) -> None:
+    """Raise `GateClosed` when a channel trusts keys and not enough of those of its release signed the set.
 
     Raises `IntegrityError` for a signature that does not hold.
     """
-    if channel.keys and not signers(store, manifest, channel.keys):
-        raise GateClosed(unsigned(channel, set_id(manifest)), next_step=SIGN_NEXT)
+    why = None if trusted is None else unsigned(store, name, trusted, manifest)
+    if why is not None:
+        raise GateClosed(why, next_step=SIGN_NEXT)
 
 
 SIGN_NEXT = "rocwright set sign, with a key that the channel trusts; then promote the set"
 
 
-def unsigned(channel: Channel, set_digest: str) -> str:
-    """Why a channel does not take a set that nobody signed whom it trusts."""
-    ids = ", ".join(key_id(key) for key in channel.keys)
-    return f"set {set_digest[:12]} is not signed with a key that {channel.name} trusts ({ids})"
+def unsigned(store: ObjectStore, name: str, trusted: Trusted, manifest: SetManifest) -> str | None:
+    """Why a channel does not take a set that nobody signed whom it trusts; None where it does."""
+    keys, needed = trusted.keys("release"), trusted.threshold("release")
+    count = len(signers(store, manifest, keys))
+    if count >= needed:
+        return None
+    ids, which = ", ".join(map(key_id, keys)), set_id(manifest)[:12]
+    if needed == 1:
+        return f"set {which} is not signed with a key that {name} trusts ({ids})"
+    return f"set {which} is signed with {count} of the {needed} keys that {name} asks for ({ids})"
 
 
-def key_id(public: str) -> str:
-    """The first 16 hexadecimal digits of the sha256 of a public key: what signatures are filed under."""
-    return hashlib.sha256(_public_bytes(public)).hexdigest()[:16]
-
-
-def public_key(text: bytes) -> str:
-    """A public key as `ed25519:…`, from this form or PEM; raises `InvalidInput` for anything else."""
-    words = text.decode("utf-8", "replace").strip()
-    if words.startswith(PUBLIC):
-        _public_bytes(words)
-        return words
-    serialization, ed25519 = _cryptography()
-    try:
-        key = serialization.load_pem_public_key(text)
-    except ValueError as error:
-        raise _no_public_key() from error
-    if not isinstance(key, ed25519.Ed25519PublicKey):
-        raise _no_public_key()
-    return _public_text(key)
-
-
-def _folder(set_digest: str) -> str:
-    return f"{set_prefix(set_digest)}_signatures/"
-
-
-def _signed_bytes(kind: str, body: bytes) -> bytes:
-    """What DSSE signs: type and body with their lengths, so that neither can be read as the other."""
-    return b"DSSEv1 %d %s %d %s" % (len(kind), kind.encode(), len(body), body)
+def _manifest(set_digest: str) -> str:
+    return f"{set_prefix(set_digest)}manifest.json"
 
 
 def _verify(data: bytes, manifest: SetManifest, public: str, *, where: str) -> None:
-    _, ed25519 = _cryptography()
-    try:
-        envelope = msgspec.json.decode(data, type=_Envelope)
-        body = b64decode(envelope.payload, validate=True)
-        signatures = [b64decode(one.sig, validate=True) for one in envelope.signatures]
-    except (msgspec.MsgspecError, Base64Error) as error:
+    envelope = read_envelope(data, where=where)
+    if envelope.payload_type != SET_TYPE or envelope.payload != canonical_json(manifest):
+        raise IntegrityError(f"{where} is a signature of something else", where=where, next_step=FIND_OUT)
+    if not holders(envelope, (public,)):
         raise IntegrityError(
-            f"{where} is not a signature: {error}", where=where, next_step=_FIND_OUT
-        ) from error
-    if envelope.payload_type != PAYLOAD_TYPE or body != canonical_json(manifest):
-        raise IntegrityError(f"{where} is a signature of something else", where=where, next_step=_FIND_OUT)
-    key: Ed25519PublicKey = ed25519.Ed25519PublicKey.from_public_bytes(_public_bytes(public))
-    if not any(_holds(key, one, body) for one in signatures):
-        raise IntegrityError(
-            f"{where}: the signature is not that of key {key_id(public)}", where=where, next_step=_FIND_OUT
+            f"{where}: the signature is not that of key {key_id(public)}", where=where, next_step=FIND_OUT
         )
-
-
-_FIND_OUT = "find out who changed it; do not install from this set until then"
-
-
-def _holds(key: Ed25519PublicKey, signature: bytes, body: bytes) -> bool:
-    from cryptography.exceptions import InvalidSignature
-
-    try:
-        key.verify(signature, _signed_bytes(PAYLOAD_TYPE, body))
-    except InvalidSignature:
-        return False
-    return True
-
-
-def _private_key(pem: bytes, password: str | None) -> Ed25519PrivateKey:
-    serialization, _ = _cryptography()
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-
-    try:
-        key = serialization.load_pem_private_key(pem, password.encode() if password is not None else None)
-    except (ValueError, TypeError):
-        # The cause may quote the key, so it is not told.
-        raise InvalidInput(
-            "the key to sign with is not a private key in PEM, or its password is missing or wrong",
-            next_step="make one: openssl genpkey -algorithm ed25519 -out key.pem",
-        ) from None
-    if not isinstance(key, Ed25519PrivateKey):
-        raise InvalidInput(
-            "the key to sign with is not an Ed25519 key",
-            next_step="make one: openssl genpkey -algorithm ed25519 -out key.pem",
-        )
-    return key
-
-
-def _public_text(key: Ed25519PublicKey) -> str:
-    return PUBLIC + b64encode(key.public_bytes_raw()).decode()
-
-
-def _public_bytes(public: str) -> bytes:
-    try:
-        raw = b64decode(public.removeprefix(PUBLIC), validate=True)
-    except Base64Error as error:
-        raise _no_public_key() from error
-    if not public.startswith(PUBLIC) or len(raw) != 32:
-        raise _no_public_key()
-    return raw
-
-
-def _no_public_key() -> InvalidInput:
-    return InvalidInput(
-        "this is not an Ed25519 public key",
-        next_step="give ed25519:… as rocwright set sign prints it, or a PEM file with a public key",
-    )
-
-
-def _cryptography() -> tuple[Any, Any]:
-    try:
-        from cryptography.hazmat.primitives import serialization
-        from cryptography.hazmat.primitives.asymmetric import ed25519
-    except ImportError as error:
-        raise MissingTool(
-            "signatures need the package cryptography", next_step="pip install 'rocwright[sign]'"
-        ) from error
-    return serialization, ed25519
-
-
-def read_public(text: str) -> str:
-    """A public key from `ed25519:…` or the name of a file that holds it, also in PEM."""
-    return public_key(text.encode() if text.startswith(PUBLIC) else _read(Path(text)))
-
-
-def read_private(path: Path | None, env: Mapping[str, str] = os.environ) -> tuple[bytes, str | None]:
-    """A private key as its PEM and its password, if it has one: from a file, else from the environment.
-
-    Raises `UsageError` where neither has a key.
-    """
-    password = env.get(PASSWORD_ENV) or None
-    if path is not None:
-        return _read(path), password
-    pem = env.get(PRIVATE_ENV)
-    if not pem:
-        raise UsageError(
-            "no key to sign with", next_step=f"give --key FILE, or put the key's PEM text into {PRIVATE_ENV}"
-        )
-    return pem.encode(), password
-
-
-def _read(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise InvalidInput(
-            f"the key {path} cannot be read: {error.strerror}", where=path, next_step=see_who_may_read(path)
-        ) from error

@@ -17,12 +17,13 @@ from rocwright.store.lease import leased
 from rocwright.store.mend.heal import heal_receipt
 from rocwright.store.objects.durable import together
 from rocwright.store.objects.local import LocalStore
-from rocwright.store.objects.protocol import ObjectStore
+from rocwright.store.objects.protocol import ObjectStore, beneath
 from rocwright.store.pool import put_pooled
 from rocwright.store.publish import list_set, require_listable
 from rocwright.store.sets.records import read_listed, read_statements, save_receipt, save_set, save_statement
 from rocwright.store.sets.sign import require_signed
 from rocwright.store.statements import verdict_on
+from rocwright.store.trust.guard import as_gate_sees, minding, trusted_now
 from rocwright.system.files import sha256_file
 from rocwright.system.progress import each
 
@@ -59,14 +60,16 @@ def stage_set(
     digest = set_id(manifest)
     _require_checked(channel, manifest, said, now)
     by_name = _match(manifest, files)
-    require_signed(store, channel, manifest)
+    store = minding(store, channel, now.date())
+    require_signed(store, channel.name, trusted_now(store, channel), manifest)
     prefix = channel_prefix(channel.prefix, manifest.family)
     require_listable(store, prefix, manifest)
     record_set(store, manifest, by_name, said, now)
 
     def consent() -> None:
         # Somebody may have checked the same files before, or meanwhile, and have found more.
-        _require_checked(channel, manifest, (*said, *read_statements(store, digest)), now)
+        seen = as_gate_sees(store, channel, now.date())
+        _require_checked(channel, manifest, (*said, *read_statements(seen, digest)), now)
 
     list_set(store, prefix, manifest, at=rfc3339(now), consent=consent)
     write_landing(store, channel)
@@ -98,7 +101,7 @@ def record_set(
     """
     digest = set_id(manifest)
     # What a machine that lost its power left in a folder may have the right size and hold nothing.
-    reread = isinstance(store, LocalStore)
+    reread = isinstance(beneath(store), LocalStore)
     with together():
         for entry in each("storing", manifest.files, size=lambda entry: entry.size):
             put_pooled(store, files[entry.name], entry, reread=reread)
