@@ -133,9 +133,9 @@ def _pages_before_files(patch: pytest.MonkeyPatch) -> None:
     """A set is listed while its largest file is still on its way."""
     put = stage.put_pooled
 
-    def late(store: Any, path: Path, entry: Any) -> None:
+    def late(store: Any, path: Path, entry: Any, **options: Any) -> None:
         if entry.project != "torch":
-            put(store, path, entry)
+            put(store, path, entry, **options)
 
     patch.setattr(stage, "put_pooled", late)
     patch.setattr(publish, "require_files", lambda store, listed: None)
@@ -189,8 +189,8 @@ def _a_suite_forgotten(patch: pytest.MonkeyPatch) -> None:
     """A release asks for one suite less."""
     ask = report.policy_for
 
-    def less(*args: Any) -> Any:
-        found = ask(*args)
+    def less(*args: Any, **options: Any) -> Any:
+        found = ask(*args, **options)
         return msgspec.structs.replace(found, required=found.required[1:])
 
     patch.setattr(report, "policy_for", less)
@@ -265,8 +265,8 @@ def _event_rewritten(patch: pytest.MonkeyPatch) -> None:
 def _half_a_file(patch: pytest.MonkeyPatch) -> None:
     """Half of a file is taken for all of it."""
 
-    def half(store: Any, path: Path, entry: Any) -> None:
-        put(store, path, entry)
+    def half(store: Any, path: Path, entry: Any, **options: Any) -> None:
+        put(store, path, entry, **options)
         key = f"files/{entry.sha256}/{entry.name}"
         if entry.project == "torch":
             store.put_bytes(key, path.read_bytes()[:100], overwrite=True)

@@ -11,7 +11,6 @@ from cyclopts import Parameter
 from rocwright.cli.options import Text
 from rocwright.cli.reply import Reply, replies
 from rocwright.cli.store.options import OfChannel, StoreOptions, WhichSet
-from rocwright.errors import UsageError
 from rocwright.store.index.projects import ProjectFacts, Status
 from rocwright.store.index.set_pages import publish_set_pages
 from rocwright.store.layout import channel_prefix
@@ -29,7 +28,7 @@ _SEVERAL = Parameter(negative=(), show_default=False)
 @replies
 def set_attest(
     which: WhichSet,
-    attestations: Annotated[tuple[Path, ...], Parameter(negative=())] = (),
+    attestations: Annotated[tuple[Path, ...], Parameter(negative=())],
     /,
     *,
     offline: bool = False,
@@ -54,10 +53,6 @@ def set_attest(
     json
         Print the result as JSON.
     """
-    if not attestations:
-        raise UsageError(
-            "no attestations are given", next_step="name files, or the folder that they are in: dist/"
-        )
     store, channels = options.opened(), options.channels()
     digest = resolve_set(store, channels, which)
     manifest = read_set(store, digest)

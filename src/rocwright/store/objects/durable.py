@@ -36,6 +36,7 @@ class Block:
         # As an ordered set each; of folders, those whose entries belong to others may be closed to us.
         self._found: dict[Path, None] = {}
         self._folders: dict[Path, bool] = {}
+        self._gone: set[Path] = set()
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="sync")
 
     def write(
@@ -49,6 +50,7 @@ class Block:
     ) -> None:
         """Have `fill` write a file beside `path` now, and `name` give it this name at the end."""
         partial = path.with_name(f"{path.name}.{secrets.token_hex(8)}{files.PARTIAL}")
+        self._gone.discard(path)
         if sync:
             self._touch(path, root)
         self._partials.append(partial)
@@ -78,6 +80,11 @@ class Block:
         if sync:
             self._touch(path, root)
         self._steps.append(step)
+        self._gone.add(path)
+
+    def is_there(self, path: Path) -> bool:
+        """Whether there is something, which the block does not remove."""
+        return path not in self._gone and path.exists()
 
     def rely(self, path: Path, root: Path, *, content: bool = True) -> None:
         """Sync a file that is there, or its name alone: who put it may have been killed before doing so."""
@@ -104,6 +111,7 @@ class Block:
         for step in self._steps:
             step()
         self._steps, self._syncing, self._size = [], [], 0
+        self._gone.clear()
 
     def settle(self) -> None:
         """Do what is to be done, then sync the folders."""

@@ -125,7 +125,7 @@ class LocalStore:
             )
 
         with self._changing(key) as block:
-            if path.exists() and same(None):
+            if block.is_there(path) and same(None):
                 if self._syncs(key):
                     block.rely(path, self.root)
             else:

@@ -16,7 +16,7 @@ from rocwright.model.plan import Cell
 from rocwright.pipeline.cells.act import TAKEN
 from rocwright.pipeline.cells.run import Ran, run_job, run_plan
 from rocwright.pipeline.records import Machine, plan_key, read_plan, record_plan, run_records
-from rocwright.store.objects import local
+from rocwright.store.objects import durable
 from unit.pipeline.cells.toy import IDS, Told, Toy, failure, machine, require_whole, toy_plan
 
 PLAN = toy_plan()
@@ -104,7 +104,7 @@ def test_a_store_that_takes_nothing_more_is_told_and_the_run_resumes(
     after: str,
 ) -> None:
     """From the first file of a step on, or from the first record: it took the leases before that."""
-    write = local._into_folder
+    write = durable._into_folder
     full = True
 
     def written(partial: Path, fill: Callable[[Path], object]) -> None:
@@ -115,7 +115,7 @@ def test_a_store_that_takes_nothing_more_is_told_and_the_run_resumes(
             raise OSError(number, os.strerror(number))
         write(partial, fill)
 
-    monkeypatch.setattr(local, "_into_folder", written)
+    monkeypatch.setattr(durable, "_into_folder", written)
     toy = Toy()
     toy.broken = {C: failure("no C")}
     ran = run_plan(PLAN, here, steps_of=toy.steps_of)
