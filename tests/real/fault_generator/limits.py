@@ -38,8 +38,14 @@ LIMITS = {
         re.compile(r"\w+: (the interpreter ends: exit status \d|imports \w+\.|rocm-sdk )"),
     ),
     "what an import asks of the machine": Limit(
-        frozenset({"import_of_build_machine", "left_from_debugging"}),
-        re.compile(r"\w+: imports [\w.]+: (AssertionError|FileNotFoundError|ModuleNotFoundError)"),
+        frozenset({"import_of_build_machine", "left_from_debugging", "newer_c_library"}),
+        re.compile(
+            r"\w+: imports [\w.]+: (AssertionError|FileNotFoundError|ModuleNotFoundError"
+            r"|ImportError: \S+: version `)"
+        ),
+    ),
+    "what an sdist's modules lack": Limit(
+        frozenset({"source_distribution_damaged"}), re.compile(r"\w+: (imports \w+\.|rocm-sdk )")
     ),
 }  # fmt: skip
 

@@ -253,6 +253,7 @@ def test_a_library_has_no_name_of_another(soname: str, count: int) -> None:
         (16, 1, "is an object file"),
         (16, 4, "is the dump of a process"),
         (16, 9, "unknown ELF type 9"),
+        (56, 0, "no segments that are loaded"),
     ],
 )
 def test_headers_that_no_loader_takes(tmp_path: Path, place: int, value: int, what: str) -> None:

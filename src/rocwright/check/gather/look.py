@@ -139,6 +139,8 @@ class Look:
             if elf.kind not in _LOADED and _SHARED.fullmatch(name):
                 what = "an object file" if elf.kind == "rel" else "the dump of a process"
                 return ElfFacts(name, problem=f"it is named like a library, but is {what}")
+            if elf.kind in _LOADED and not elf.segments_of(fmt.PT_LOAD):
+                return ElfFacts(name, problem="its header says no segments that are loaded")
             facts = replace(_elf_facts(name, elf), system=head[_SYSTEM])
             if elf.kind in _LOADED:
                 facts = replace(facts, symbols=read_symbols(elf))
