@@ -35,7 +35,7 @@ import msgspec
 
 from rocwright.errors import ChannelBusy, NoObject, NoSpace, RocwrightError
 from rocwright.model.sets import canonical_json
-from rocwright.store.objects.protocol import ObjectStore, Stored
+from rocwright.store.objects.protocol import InFront, ObjectStore, Stored
 from rocwright.system import console
 
 LEASES = "_leases/"
@@ -238,12 +238,12 @@ def _who(store: ObjectStore, holder: Stored) -> str:
     return f"{by or 'another publisher'}, last seen at {since}"
 
 
-class HeldStore:
+class HeldStore(InFront):
     """The lease's store; `put_*`, `copy` and `delete` raise `LeaseLost` once somebody else may publish."""
 
     def __init__(self, lease: Lease) -> None:
+        super().__init__(lease.store)
         self.lease = lease
-        self.below: ObjectStore = lease.store
 
     def put_file(self, source: Path, key: str) -> None:
         """See `ObjectStore.put_file`."""
@@ -264,35 +264,3 @@ class HeldStore:
         """See `ObjectStore.delete`."""
         self.lease.check()
         self.below.delete(key)
-
-    def read(self, key: str) -> bytes:
-        """See `ObjectStore.read`."""
-        return self.below.read(key)
-
-    def read_range(self, key: str, start: int, length: int) -> bytes:
-        """See `ObjectStore.read_range`."""
-        return self.below.read_range(key, start, length)
-
-    def stat(self, key: str) -> Stored | None:
-        """See `ObjectStore.stat`."""
-        return self.below.stat(key)
-
-    def exists(self, key: str) -> bool:
-        """See `ObjectStore.exists`."""
-        return self.below.exists(key)
-
-    def list(self, prefix: str) -> tuple[Stored, ...]:
-        """See `ObjectStore.list`."""
-        return self.below.list(prefix)
-
-    def folders(self, prefix: str) -> tuple[str, ...]:
-        """See `ObjectStore.folders`."""
-        return self.below.folders(prefix)
-
-    def digest(self, key: str) -> str:
-        """See `ObjectStore.digest`."""
-        return self.below.digest(key)
-
-    def url(self, key: str) -> str:
-        """See `ObjectStore.url`."""
-        return self.below.url(key)

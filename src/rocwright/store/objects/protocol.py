@@ -78,6 +78,61 @@ class ObjectStore(Protocol):
         """Where a client finds `key` (or a prefix ending with `/`)."""
 
 
+class InFront:
+    """An `ObjectStore` in front of another, which does all that its subclass does not say."""
+
+    def __init__(self, below: ObjectStore) -> None:
+        self.below = below
+
+    def put_file(self, source: Path, key: str) -> None:
+        """See `ObjectStore.put_file`."""
+        self.below.put_file(source, key)
+
+    def put_bytes(self, key: str, data: bytes, *, overwrite: bool = False) -> None:
+        """See `ObjectStore.put_bytes`."""
+        self.below.put_bytes(key, data, overwrite=overwrite)
+
+    def copy(self, source: str, key: str) -> None:
+        """See `ObjectStore.copy`."""
+        self.below.copy(source, key)
+
+    def read(self, key: str) -> bytes:
+        """See `ObjectStore.read`."""
+        return self.below.read(key)
+
+    def read_range(self, key: str, start: int, length: int) -> bytes:
+        """See `ObjectStore.read_range`."""
+        return self.below.read_range(key, start, length)
+
+    def stat(self, key: str) -> Stored | None:
+        """See `ObjectStore.stat`."""
+        return self.below.stat(key)
+
+    def exists(self, key: str) -> bool:
+        """See `ObjectStore.exists`."""
+        return self.below.exists(key)
+
+    def list(self, prefix: str) -> tuple[Stored, ...]:
+        """See `ObjectStore.list`."""
+        return self.below.list(prefix)
+
+    def folders(self, prefix: str) -> tuple[str, ...]:
+        """See `ObjectStore.folders`."""
+        return self.below.folders(prefix)
+
+    def delete(self, key: str) -> None:
+        """See `ObjectStore.delete`."""
+        self.below.delete(key)
+
+    def digest(self, key: str) -> str:
+        """See `ObjectStore.digest`."""
+        return self.below.digest(key)
+
+    def url(self, key: str) -> str:
+        """See `ObjectStore.url`."""
+        return self.below.url(key)
+
+
 def beneath(store: ObjectStore) -> ObjectStore:
     """The store itself, without what stands in front of it: a lease, or who minds signatures."""
     while (inner := getattr(store, "below", None)) is not None:

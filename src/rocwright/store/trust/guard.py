@@ -12,13 +12,12 @@ import hashlib
 import re
 from collections.abc import Iterable, Iterator
 from datetime import date
-from pathlib import Path
 
 from rocwright.errors import GateClosed, IntegrityError, NoObject
 from rocwright.model.channels import Channel, Channels, Trusted
 from rocwright.model.sets import canonical_json
 from rocwright.store.layout import LOG
-from rocwright.store.objects.protocol import ObjectStore, Stored, read_there
+from rocwright.store.objects.protocol import InFront, ObjectStore, Stored, read_there
 from rocwright.store.trust.keys import FIND_OUT, PRIVATE_ENV, SigningKey
 from rocwright.store.trust.roots import Trust, trust_of
 from rocwright.store.trust.seals import (
@@ -41,7 +40,7 @@ _IN_LOG = re.compile(rf"(?P<prefix>(?P<channel>[^/]+)/[^/]+/){LOG}(?P<name>(?:\d
 _STATEMENT = re.compile(rf"sets/(?P<set>[0-9a-f]{{64}})/{STATEMENTS}[^/]+\.json")
 
 
-class Guarded:
+class Guarded(InFront):
     """An `ObjectStore` in front of another; see above. Hides statements that one of `only` does not count.
 
     Statements are signed only by those who are `stating` something. Methods raise `IntegrityError` for a root
@@ -58,7 +57,7 @@ class Guarded:
         only: tuple[Trust, ...] = (),
         stating: bool = True,
     ) -> None:
-        self.below = below
+        super().__init__(below)
         self.signers = signers
         self._stating = stating
         self._channels = {one.prefix: one for one in channels if one.trusted is not None}
@@ -205,10 +204,6 @@ class Guarded:
                 raise IntegrityError(f"{key} is not what was signed", where=key, next_step=FIND_OUT)
         return data
 
-    def read_range(self, key: str, start: int, length: int) -> bytes:
-        """See `ObjectStore.read_range`."""
-        return self.below.read_range(key, start, length)
-
     def stat(self, key: str) -> Stored | None:
         """See `ObjectStore.stat`."""
         return None if self._hidden(key) else self.below.stat(key)
@@ -216,32 +211,6 @@ class Guarded:
     def exists(self, key: str) -> bool:
         """See `ObjectStore.exists`."""
         return not self._hidden(key) and self.below.exists(key)
-
-    def folders(self, prefix: str) -> tuple[str, ...]:
-        """See `ObjectStore.folders`."""
-        return self.below.folders(prefix)
-
-    def digest(self, key: str) -> str:
-        """See `ObjectStore.digest`."""
-        return self.below.digest(key)
-
-    def url(self, key: str) -> str:
-        """See `ObjectStore.url`."""
-        return self.below.url(key)
-
-    # -- writing
-
-    def put_file(self, source: Path, key: str) -> None:
-        """See `ObjectStore.put_file`."""
-        self.below.put_file(source, key)
-
-    def copy(self, source: str, key: str) -> None:
-        """See `ObjectStore.copy`."""
-        self.below.copy(source, key)
-
-    def delete(self, key: str) -> None:
-        """See `ObjectStore.delete`."""
-        self.below.delete(key)
 
     def put_bytes(self, key: str, data: bytes, *, overwrite: bool = False) -> None:
         """See `ObjectStore.put_bytes`; what has to be signed is signed first."""
