@@ -77,7 +77,9 @@ def pins_are_kept(checker: Checker, *, settled: bool = True) -> None:
         # Two that pin and remove at once end either way.
         truth.pins, truth.unpinning = found, set()
     checker.checks["pins"] += len(found)
-    whole(checker, found.values())
+    # What somebody damaged is whole again when the repair is done.
+    if not checker.damaged:
+        whole(checker, found.values())
 
 
 def power_was_cut(checker: Checker, lost: list[str]) -> None:
