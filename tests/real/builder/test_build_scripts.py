@@ -21,7 +21,9 @@ def desk(newcomer, demo):
         shutil.copytree(demo.work / "src" / name, scripts / name, symlinks=True)
     newcomer.own(newcomer.home / "desk")
     newcomer.run(newcomer.clone / ".venv/bin/python", "-m", "venv", newcomer.home / "desk/venv")
-    return scripts
+    yield scripts
+    # Gigabytes, which nobody else needs.
+    shutil.rmtree(newcomer.home / "desk")
 
 
 def status(newcomer, tree: Path) -> str:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -41,7 +43,7 @@ print(code.raw[:4], code.raw[18], b"sinf" not in code.raw)
 
 
 @pytest.fixture(scope="module")
-def fat(newcomer, demo) -> dict:
+def fat(newcomer, demo) -> Iterator[dict]:
     """The plan that the command printed, and the directory with what it wrote."""
     dist, out = demo.work / "dist/pytorch", newcomer.home / "fat"
     (torch,) = dist.glob("torch-*.whl")
@@ -51,7 +53,10 @@ def fat(newcomer, demo) -> dict:
     )
     (triton,) = dist.glob("triton-*.whl")
     newcomer.run("cp", triton, out)
-    return {"plan": json.loads(done.stdout), "out": out}
+    yield {"plan": json.loads(done.stdout), "out": out}
+    # Gigabytes, which nobody else needs.
+    for path in newcomer.home.glob("fat*"):
+        shutil.rmtree(path)
 
 
 def test_nothing_is_wrong_with_the_whole_set(newcomer, fat) -> None:
