@@ -287,6 +287,19 @@ def test_a_promotion_to_an_open_channel_signs_no_other_statements(house: House) 
     closed(house, digest, "untested")
 
 
+def test_a_deleted_event_is_brought_back_from_its_signature(house: House) -> None:
+    digests = [house.released(version) for version in ("1.0", "2.0", "3.0")]
+    [second] = (RELEASE / "_log").glob("00000002-*.json")
+    said = second.read_bytes()
+    second.unlink()
+    assert house.run("set", "log", "release:fam").code == 6
+    done = house.repair()
+    assert f"brought back: {second.relative_to('store')}: from its signature" in done.out
+    assert second.read_bytes() == said
+    assert house.listed() == digests
+    assert house.run("set", "log", "release:fam").code == 0
+
+
 def test_an_old_log_is_served_again(house: House) -> None:
     """NOT PROTECTED: all of it was signed once, and nothing in the store says that it is old."""
     first = house.released("1.0")

@@ -45,6 +45,10 @@ class Copies:
                 return path
         return None
 
+    def keys(self, prefix: str) -> tuple[str, ...]:
+        """What stands below a prefix in some place, sorted."""
+        return tuple(sorted({one.key for place in self.places for one in place.list(prefix)}))
+
     def data(self, key: str, right: Callable[[bytes], bool]) -> bytes | None:
         """What stands under the key in the first place where it is `right`."""
         for place in self.places:

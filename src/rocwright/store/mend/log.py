@@ -33,7 +33,7 @@ from rocwright.store.mend.pages import links_of, projects_on
 from rocwright.store.mend.sets import Bench
 from rocwright.store.objects.protocol import ObjectStore, Stored
 from rocwright.store.sets.records import read_set, recorded_sets
-from rocwright.store.trust.guard import trusts_keys
+from rocwright.store.trust.guard import signed_events, trusts_keys
 
 
 def mend_log(bench: Bench, prefix: str, *, by: str = "") -> None:
@@ -43,9 +43,11 @@ def mend_log(bench: Bench, prefix: str, *, by: str = "") -> None:
         # Nothing but the pages is there.
         _mend_state(bench, prefix, log, by)
         return
+    signed = signed_events(bench.store, prefix)
     for stored, _, event in log.said:
         if event is None:
-            _bring_back(bench, stored)
+            _bring_back(bench, stored, signed)
+    _bring_back_missing(bench, prefix, log, signed)
     log = read_log(bench.store, prefix, whole=True)
     if any(is_event(one.key) for one in (*log.damaged, *log.unsure)):
         _mend_state(bench, prefix, log, by)
@@ -55,12 +57,31 @@ def mend_log(bench: Bench, prefix: str, *, by: str = "") -> None:
             bench.aside(one.key, one.what)
 
 
-def _bring_back(bench: Bench, stored: Stored) -> None:
-    data = bench.copies.data(stored.key, lambda there: names_event(stored.key, there))
-    found = data or guessed_event(stored.key, stored.modified, bench.known)
+def _bring_back(bench: Bench, stored: Stored, signed: Mapping[str, bytes]) -> None:
+    found, how = _had(bench, stored.key, signed)
+    if found is None:
+        found, how = guessed_event(stored.key, stored.modified, bench.known), "as its name proves"
     if found is not None:
         bench.store.put_bytes(stored.key, found, overwrite=True)
-        bench.mended("brought back", stored.key, "from a copy" if data else "as its name proves")
+        bench.mended("brought back", stored.key, how)
+
+
+def _bring_back_missing(bench: Bench, prefix: str, log: Log, signed: Mapping[str, bytes]) -> None:
+    """Events of which nothing is left but that their number is missing."""
+    numbers = {number_of(one.key) for one in log.damaged if one.what == MISSING and is_event(one.key)}
+    keys = {*signed, *(bench.copies.keys(f"{prefix}{LOG}") if numbers else ())}
+    for key in sorted(one for one in keys if is_event(one) and number_of(one) in numbers):
+        found, how = _had(bench, key, signed)
+        if found is not None:
+            bench.store.put_bytes(key, found)
+            bench.mended("brought back", key, how)
+
+
+def _had(bench: Bench, key: str, signed: Mapping[str, bytes]) -> tuple[bytes | None, str]:
+    """The bytes of an event that digests prove, and where they were found."""
+    if key in signed:
+        return signed[key], "from its signature"
+    return bench.copies.data(key, lambda there: names_event(key, there)), "from a copy"
 
 
 def _mend_state(bench: Bench, prefix: str, log: Log, by: str) -> None:

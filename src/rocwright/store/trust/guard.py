@@ -21,6 +21,7 @@ from rocwright.store.objects.protocol import InFront, ObjectStore, Stored, read_
 from rocwright.store.trust.keys import FIND_OUT, PRIVATE_ENV, SigningKey
 from rocwright.store.trust.roots import Trust, trust_of
 from rocwright.store.trust.seals import (
+    SIGNATURES,
     STATEMENT_TYPE,
     STATEMENTS,
     Forged,
@@ -37,6 +38,7 @@ from rocwright.store.trust.seals import (
 )
 
 _IN_LOG = re.compile(rf"(?P<prefix>(?P<channel>[^/]+)/[^/]+/){LOG}(?P<name>(?:\d{{8}}|shown)-[^/]+\.json)")
+_SIGNED = re.compile(r"(?P<stem>\d{8}-[0-9a-f]{16})\.[0-9a-f]{16}\.json")
 _STATEMENT = re.compile(rf"sets/(?P<set>[0-9a-f]{{64}})/{STATEMENTS}[^/]+\.json")
 
 
@@ -90,12 +92,26 @@ class Guarded(InFront):
         """Events in the log at `prefix` that are there and count for nothing; marks are only a cache."""
         if self.trust(prefix) is None:
             return ()
-        refused = self._look(prefix).refused
+        refused, there = self._look(prefix).refused, set(self._names_in(prefix))
         return tuple(
             Forged(f"{prefix}{LOG}{name}", why)
             for name, why in refused.items()
-            if not name.startswith("shown-")
+            if name in there and not name.startswith("shown-")
         )
+
+    def signed_events(self, prefix: str) -> dict[str, bytes]:
+        """What was signed for each event that counts, by its key, also where the event itself is lost."""
+        if self.trust(prefix) is None:
+            return {}
+        sealed = self._look(prefix)
+        said = {
+            name: place.said.encode() for name, (place, _) in sealed.places.items() if name in sealed.names
+        }
+        return {
+            f"{prefix}{LOG}{name}": data
+            for name, data in said.items()
+            if hashlib.sha256(data).hexdigest() == sealed.names[name] and not name.startswith("shown-")
+        }
 
     def refused_statements(self, set_digest: str, trust: Trust) -> tuple[Forged, ...]:
         """Statements about a set that are there and count for nothing, but promotions to other channels."""
@@ -130,7 +146,8 @@ class Guarded(InFront):
                 continue
             key = f"{prefix}{LOG}{name}"
             if adopt and name not in counted.names:
-                place = place_of(prefix, name, self.below.read(key), last_before(behind, name))
+                data = read_there(self.below, key)
+                place = None if data is None else place_of(prefix, name, data, last_before(behind, name))
             if place is None:
                 continue
             body = canonical_json(place)
@@ -143,10 +160,17 @@ class Guarded(InFront):
 
     # -- reading
 
-    def _names(self, prefix: str) -> list[str]:
+    def _names_in(self, prefix: str) -> list[str]:
         folder = f"{prefix}{LOG}"
         found = (one.key.removeprefix(folder) for one in self.below.list(folder))
         return [name for name in found if _IN_LOG.fullmatch(f"{folder}{name}")]
+
+    def _names(self, prefix: str) -> list[str]:
+        """Of what is in the log, and of what was signed and is lost: later events stand behind it."""
+        folder = f"{prefix}{SIGNATURES}"
+        signed = (_SIGNED.fullmatch(one.key.removeprefix(folder)) for one in self.below.list(folder))
+        lost = (f"{match['stem']}.json" for match in signed if match is not None)
+        return sorted({*self._names_in(prefix), *lost})
 
     def _look(self, prefix: str) -> Sealed:
         trust = self.trust(prefix)
@@ -333,6 +357,12 @@ def require_all_signed(store: ObjectStore, prefixes: Iterable[str]) -> None:
                 where=forged.key,
                 next_step="find out who wrote it; delete it, or sign it: rocwright store trust sign",
             )
+
+
+def signed_events(store: ObjectStore, prefix: str) -> dict[str, bytes]:
+    """What was signed for each event of the channel at `prefix` that counts; none where it trusts no keys."""
+    guard = guard_of(store)
+    return {} if guard is None else guard.signed_events(prefix)
 
 
 def trusts_keys(store: ObjectStore, prefix: str) -> bool:
