@@ -39,7 +39,7 @@ def test_sixty_days_without_a_violation() -> None:
     report = json.loads(done.stdout)
     events, checks = report["events"], report["checks"]
     assert (report["seed"], report["days"], report["violations"]) == (seed, 60, 0)
-    # Enough happened for that to mean something, whatever the seed: the least of seeds 1 to 20, halved.
+    # Enough happened for that to mean something, whatever the seed: half of what seed 1 comes to, or less.
     for name, least in LEAST.items():
         assert report[name] >= least, name
     for name, least in LEAST_EVENTS.items():
