@@ -38,7 +38,10 @@ def file_of_another(wheel: WheelEdit) -> None:
 def script_of_another(bench: Workbench) -> None:
     for project in ("apex", "triton"):
         with bench.edit(project) as wheel:
-            wheel.put("{info}/entry_points.txt", "[console_scripts]\ntorchrun = torch.distributed.run:main\n")
+            wheel.put(
+                "{info}/entry_points.txt",
+                "[console_scripts]\ntorchrun = torch.utils.cpp_extension:library_paths\n",
+            )
 
 
 @breaks("set-pins", LEGACY, "torchvision", "an extension requires another version of torch than the set has")
