@@ -7,7 +7,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from rocwright.model.findings import Waiver
 from rocwright.store import gate, publish, retention
 from rocwright.store.lease import Lease, leased
 from rocwright.store.objects.address import open_store
+from rocwright.store.objects.durable import Block, changing
 from rocwright.store.objects.local import LocalStore
 from rocwright.store.sets import promote, report, stage
 
@@ -78,8 +79,15 @@ def test_the_seed_follows_from_the_commit_unless_one_is_given(monkeypatch: pytes
     assert seed_of_commit() == 90210
 
 
+class AtOnce(LocalStore):
+    """A folder in which each change is there at once, in a block, too: the checks look after every one."""
+
+    def _changing(self, key: str) -> AbstractContextManager[Block]:
+        return changing(alone=True)
+
+
 def test_a_history_in_a_folder(tmp_path: Path) -> None:
-    lived = history.begin(LocalStore(tmp_path / "store"), tmp_path, 5)
+    lived = history.begin(AtOnce(tmp_path / "store"), tmp_path, 5)
     lived.live(12)
     assert lived.world.counts.kills >= 10
 
