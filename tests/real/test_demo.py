@@ -325,3 +325,5 @@ def test_the_build_command_makes_the_family_from_the_same_trees(demo, newcomer):
     report = json.loads(checked.stdout)
     assert [finding["rule"] for finding in report["findings"]] == ["set-closed"]  # rocm itself is not there
     assert newcomer.run("git", "status", "--porcelain", cwd=demo.work / "src/pytorch").stdout == ""
+    # Gigabytes, which nobody else needs.
+    shutil.rmtree(newcomer.home / "wheels-work")
