@@ -87,17 +87,25 @@ class Seals:
     def __init__(self, store: ObjectStore) -> None:
         self._store = store
         self._read: dict[str, Envelope | None] = {}
+        self._holds: dict[str, bool] = {}
 
     def forget(self, key: str) -> None:
         """Read this signature again when it is asked for."""
         self._read.pop(key, None)
+        self._holds.pop(key, None)
 
     def bodies(self, key: str, kind: str, keys: Iterable[str]) -> dict[bytes, frozenset[str]]:
         """What the holders of these keys signed for the object under `key`, and who of them did."""
         found: dict[bytes, frozenset[str]] = {}
         for public in dict.fromkeys(keys):
-            envelope = self._envelope(signature_key(key, public))
-            if envelope is not None and envelope.payload_type == kind and holders(envelope, (public,)):
+            where = signature_key(key, public)
+            envelope = self._envelope(where)
+            if envelope is None or envelope.payload_type != kind:
+                continue
+            # One place, one key.
+            if where not in self._holds:
+                self._holds[where] = bool(holders(envelope, (public,)))
+            if self._holds[where]:
                 found[envelope.payload] = found.get(envelope.payload, frozenset()) | {public}
         return found
 
