@@ -28,6 +28,8 @@ from rocwright.store.objects.durable import Block, changing
 from rocwright.store.objects.local import LocalStore
 from rocwright.store.sets import promote, report, stage
 
+pytestmark = pytest.mark.long
+
 
 def test_sixty_days_without_a_violation() -> None:
     # Other days for each commit, the same again for the same one; the seed is printed.
