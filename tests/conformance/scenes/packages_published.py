@@ -152,7 +152,7 @@ def an_older_nightly_stays_as_long_as_the_policy_says(world: World, row: Row) ->
     policy, older = scene.all_of("UR-01")
     assert f"rocm-{NIGHTLIES[0]}" in older.out.splitlines()[-1]
     # Both are within the last 90 of the channel: a collection would take neither.
-    assert json.loads(policy.out) == {"withdrawals": [], "sets": [], "objects": [], "bytes": 0}
+    assert json.loads(policy.out) == {"withdrawals": [], "sets": [], "objects": [], "bytes": 0, "damaged": []}
 
 
 @row("UR-02", "AU-073")
