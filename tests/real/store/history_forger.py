@@ -30,6 +30,7 @@ def key_of(seed: int) -> tuple[Any, ...]:
         return ()
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
     from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
     from rocwright.store.trust.keys import signing_keys
 
     private = Ed25519PrivateKey.from_private_bytes(hashlib.sha256(str(seed).encode()).digest())
