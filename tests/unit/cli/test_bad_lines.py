@@ -29,8 +29,8 @@ else:
 
 LINES = tomllib.loads(Path(__file__).with_name("bad_lines.toml").read_text(encoding="utf-8"))["line"]
 ERRORS = [line for line in LINES if "text" in line]
-# Raised between rooms only: who catches it makes another error of it, or none. `NoObject` is seen where somebody
-# deletes while they read.
+# Raised between rooms only: who catches it makes another error of it, or none. `NoObject` is seen by who
+# reads while somebody deletes.
 INNER = {"Contradiction", "NoObject", "NoRanges", "NotInstalled", "NotOffered"}
 
 
