@@ -18,7 +18,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from types import MappingProxyType
@@ -99,18 +99,13 @@ class EventRead(NamedTuple):
     event: Event | None
 
 
-# Whether an event counts; asked of each that is whole.
-Accept = Callable[[Stored, Event], bool]
-
-
 @dataclass(frozen=True)
 class Log:
     """A log as it was read: the state, its events as objects in order, and when pages showed how many.
 
     `seals` are those of the pages that its last mark speaks of. `said` are the events that were read:
     those behind that mark, or all. `damaged` names the objects of the log that were found not to be what was
-    written, `unsure` those among them of which no mark tells what they did; `refused` are the keys of events
-    that are whole, and were not accepted.
+    written, `unsure` those among them of which no mark tells what they did.
     """
 
     state: ChannelState
@@ -120,7 +115,6 @@ class Log:
     said: tuple[EventRead, ...] = ()
     damaged: tuple[Damage, ...] = ()
     unsure: tuple[Damage, ...] = ()
-    refused: tuple[str, ...] = ()
 
     @property
     def finished(self) -> bool:
@@ -137,11 +131,10 @@ class Log:
         return min((at for count, at in self.shown if count >= since), default=None)
 
 
-def read_log(store: ObjectStore, prefix: str, *, accept: Accept | None = None, whole: bool = False) -> Log:
+def read_log(store: ObjectStore, prefix: str, *, whole: bool = False) -> Log:
     """The log of the channel at `prefix`: one listing, one mark, and one read for each event after it.
 
-    All events are read where `whole` asks for it. With `accept`, too, and then no mark is believed: an event
-    that is not accepted counts for nothing. Never raises for what is in the log.
+    All events are read where `whole` asks for it. Never raises for what is in the log.
     """
     events, marks, strays = [], [], []
     for stored in store.list(f"{prefix}{LOG}"):
@@ -161,13 +154,13 @@ def read_log(store: ObjectStore, prefix: str, *, accept: Accept | None = None, w
     ]
     damaged = [Damage(stored.key, EMPTY) for _, _, stored in marks if not stored.size]
     start, seals = ChannelState(), _NONE
-    for _, stored in reversed(fitting if accept is None else []):
+    for _, stored in reversed(fitting):
         mark = read_mark(store, stored)
         if mark is not None:
             start, seals = mark
             break
         damaged.append(Damage(stored.key, how(read_there(store, stored.key))))
-    said, refused, unsure = [], [], _missing(store, prefix, events, marks, start)
+    said, unsure = [], _missing(store, prefix, events, marks, start)
     damaged += unsure
     for place, stored in enumerate(events):
         if place < start.count and not whole:
@@ -178,9 +171,6 @@ def read_log(store: ObjectStore, prefix: str, *, accept: Accept | None = None, w
         if problem is not None:
             damaged.append(problem)
             unsure += [problem] if place >= start.count else []
-        elif event is not None and accept is not None and not accept(stored, event):
-            refused.append(stored.key)
-            event = None
         said.append(EventRead(stored, number, event))
     behind = said[start.count :] if whole else said
     state = fold(((one.number, one.event) for one in behind), start)
@@ -193,7 +183,6 @@ def read_log(store: ObjectStore, prefix: str, *, accept: Accept | None = None, w
         tuple(said),
         tuple(sorted(set(damaged))),
         tuple(sorted(set(unsure))),
-        tuple(refused),
     )
 
 
@@ -218,22 +207,20 @@ def _missing(
     return [Damage(f"{prefix}{LOG}{number:08d}-….json", MISSING) for number in gone]
 
 
-def read_events(
-    store: ObjectStore, prefix: str, *, accept: Accept | None = None
-) -> tuple[tuple[int, Event], ...]:
+def read_events(store: ObjectStore, prefix: str) -> tuple[tuple[int, Event], ...]:
     """Every event of the channel at `prefix` that counts, with its number, in order."""
-    said = read_log(store, prefix, accept=accept, whole=True).said
+    said = read_log(store, prefix, whole=True).said
     return tuple((one.number, one.event) for one in said if one.event is not None)
 
 
-def read_state(store: ObjectStore, prefix: str, *, accept: Accept | None = None) -> ChannelState:
+def read_state(store: ObjectStore, prefix: str) -> ChannelState:
     """What the channel at `prefix` serves; nothing when nothing was ever listed there."""
-    return read_log(store, prefix, accept=accept).state
+    return read_log(store, prefix).state
 
 
-def known_log(store: ObjectStore, prefix: str, *, accept: Accept | None = None) -> Log:
+def known_log(store: ObjectStore, prefix: str) -> Log:
     """The log of a channel for those to whom all of it matters; raises `IntegrityError` for a damaged one."""
-    log = read_log(store, prefix, accept=accept)
+    log = read_log(store, prefix)
     require_whole(
         log.unsure,
         f"the log of {prefix} is damaged, so what it lists is not known",
