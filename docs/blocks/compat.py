@@ -10,8 +10,9 @@ from rocwright.compat.claimed.facts import load_facts
 from rocwright.compat.claimed.render import as_markdown, markup_of
 from rocwright.compat.claimed.sections import section
 from rocwright.data import load_table
-from rocwright.model.channels import IndexTable, LandingTable
+from rocwright.model.channels import LandingTable
 from rocwright.model.gpu import Families, GpuTable
+from rocwright.model.indexes import IndexTable
 
 
 def compat(name: str) -> Callable[[], str]:

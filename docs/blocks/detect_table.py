@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Container
 
-from rocwright.model.channels import IndexTable, Product
+from rocwright.model.channels import Product
 from rocwright.model.gpu import Chip, Families, GpuTable
+from rocwright.model.indexes import IndexTable
 
 # Where it lies, below the directory `runtime`.
 PATH = "detect/src/rocwright_detect/_table.py"

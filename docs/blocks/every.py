@@ -40,12 +40,13 @@ from rocwright.compat.doctor.observations import Diagnosis
 from rocwright.compat.probe.values import ProbeTable
 from rocwright.data.explain import Explained, TableInfo
 from rocwright.data.sources import SourceTable
-from rocwright.model.channels import Channels, IndexTable, LandingTable
+from rocwright.model.channels import Channels, LandingTable
 from rocwright.model.compat import CompatTable
 from rocwright.model.compat_releases import FeatureTable, LibraryTable
 from rocwright.model.device_files import DeviceFiles
 from rocwright.model.environment import OwnedNames
 from rocwright.model.gpu import Families, GpuTable
+from rocwright.model.indexes import IndexTable
 from rocwright.model.machines import Machines
 from rocwright.model.plan import Plan, ProfileTable
 from rocwright.model.platforms import Platforms

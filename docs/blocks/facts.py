@@ -8,8 +8,8 @@ from blocks.text import code, table
 from rocwright.cli.documented import DOCUMENTED
 from rocwright.compat.doctor.observations import EXAMINATIONS
 from rocwright.data import load_table
-from rocwright.model.channels import IndexTable
 from rocwright.model.gpu import Families
+from rocwright.model.indexes import IndexTable
 from rocwright.model.platforms import PLATFORMS
 from rocwright.model.project import ProjectTable
 

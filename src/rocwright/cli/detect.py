@@ -14,7 +14,7 @@ from rocwright.compat.detector import answer, shown
 from rocwright.data import load_table
 from rocwright.data.overlay import read_overlay
 from rocwright.errors import InvalidInput, NoGpu, Unreachable, UsageError
-from rocwright.model.channels import IndexTable
+from rocwright.model.indexes import IndexTable
 from rocwright.system import console
 
 Kind = Literal["multi-arch", "family"]

@@ -15,9 +15,9 @@ from rocwright.data import built_in_values, load_table
 from rocwright.data.overlay import Overlay, changed, read_overlay
 from rocwright.data.sources import advice
 from rocwright.errors import RocwrightError
-from rocwright.model.channels import IndexTable
 from rocwright.model.device_files import DeviceFiles, known_targets
 from rocwright.model.gpu import Families, InvalidTarget, in_order, parse_targets
+from rocwright.model.indexes import IndexTable
 from rocwright.system import console
 from rocwright.system.days import today
 

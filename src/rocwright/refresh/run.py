@@ -13,8 +13,8 @@ from rocwright.data.overlay import Overlay, merged
 from rocwright.data.sources import FactSource, load_sources
 from rocwright.data.toml import plain
 from rocwright.errors import InvalidInput, RocwrightError, Unreachable, UsageError
-from rocwright.model.channels import IndexTable
 from rocwright.model.gpu import is_target
+from rocwright.model.indexes import IndexTable
 from rocwright.refresh.compare import READERS, FactChange, FactTables, new_targets, noted, older, row
 from rocwright.refresh.places import SourcePlace
 from rocwright.refresh.write import marked

@@ -15,7 +15,7 @@ from rocwright.data.overlay import parse_overlay
 from rocwright.errors import InvalidData, UsageError
 from rocwright.gputest.install import Install, links_pages, package_words
 from rocwright.gputest.setup_venv import activate_in_steps, require_removable
-from rocwright.model.channels import IndexTable
+from rocwright.model.indexes import IndexTable
 from rocwright.system.venv import misplaced_settings, not_yet, own_settings
 
 TABLE = load_table("indexes", IndexTable)

@@ -17,8 +17,8 @@ from rocwright.errors import UsageError
 from rocwright.gputest.install import INDEX_WAIT_S, RETRY_EVERY_S, Install, links_pages, package_words
 from rocwright.gputest.setup_venv import Made, VenvRequest, activate_in_steps
 from rocwright.gputest.setup_venv import setup_venv as setup
-from rocwright.model.channels import IndexTable
 from rocwright.model.gpu import Families
+from rocwright.model.indexes import IndexTable
 from rocwright.model.project import TORCH
 from rocwright.pipeline.options import default_cache
 from rocwright.system import console, files

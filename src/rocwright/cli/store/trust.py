@@ -11,8 +11,9 @@ from cyclopts import Parameter
 from rocwright.cli.reply import Reply, replies
 from rocwright.cli.store.options import OfChannel, StoreOptions
 from rocwright.errors import InvalidInput
-from rocwright.model.channels import Channel, Role, Trusted
+from rocwright.model.channels import Channel
 from rocwright.model.findings import last_day
+from rocwright.model.trusted import Role, Trusted
 from rocwright.store.layout import channel_prefix
 from rocwright.store.objects.protocol import ObjectStore, beneath
 from rocwright.store.sets.find import named_place

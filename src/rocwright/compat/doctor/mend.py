@@ -7,8 +7,8 @@ import shlex
 from collections.abc import Iterable, Sequence
 
 from rocwright.compat.doctor.facts import Case, Distribution, Environment
-from rocwright.model.channels import IndexTable
 from rocwright.model.gpu import Families
+from rocwright.model.indexes import IndexTable
 
 # What stands where nobody can know it.
 INDEX = "INDEX"

@@ -22,10 +22,11 @@ from rocwright.compat.doctor.rules.packages import whose
 from rocwright.compat.doctor.rules.torch import kind_of
 from rocwright.data import load_table
 from rocwright.errors import InvalidElf
-from rocwright.model.channels import IndexTable, LandingTable
+from rocwright.model.channels import LandingTable
 from rocwright.model.device_files import DeviceFiles, known_targets
 from rocwright.model.findings import Finding
 from rocwright.model.gpu import Families, base_targets, is_target
+from rocwright.model.indexes import IndexTable
 from rocwright.model.platforms import Platforms
 from rocwright.model.sets import SetManifest, set_id
 

@@ -18,8 +18,9 @@ from rocwright.data import load_table
 from rocwright.data.overlay import Overlay
 from rocwright.errors import InvalidData, InvalidInput, UsageError
 from rocwright.gputest.shards.level import NOTHING, Recorded
-from rocwright.model.channels import Channels, IndexTable
+from rocwright.model.channels import Channels
 from rocwright.model.gpu import Families, base_targets
+from rocwright.model.indexes import IndexTable
 from rocwright.model.plan import Group, Profile, ProfileTable, Rocm, Sources
 from rocwright.model.platforms import PLATFORMS
 from rocwright.model.runners import OVERRIDE, Runners, parse_override

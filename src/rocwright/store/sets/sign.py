@@ -10,8 +10,8 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from rocwright.errors import GateClosed, IntegrityError
-from rocwright.model.channels import Trusted
 from rocwright.model.sets import SetManifest, canonical_json, parse_statement, set_id
+from rocwright.model.trusted import Trusted
 from rocwright.store.layout import set_prefix
 from rocwright.store.objects.protocol import ObjectStore, read_there
 from rocwright.store.sets.records import names_statement, statement_objects

@@ -14,8 +14,9 @@ from collections.abc import Iterable, Iterator
 from datetime import date
 
 from rocwright.errors import GateClosed, IntegrityError, NoObject
-from rocwright.model.channels import Channel, Channels, Trusted
+from rocwright.model.channels import Channel, Channels
 from rocwright.model.sets import canonical_json
+from rocwright.model.trusted import Trusted
 from rocwright.store.layout import LOG
 from rocwright.store.objects.protocol import InFront, ObjectStore, Stored, read_there
 from rocwright.store.trust.keys import FIND_OUT, PRIVATE_ENV, SigningKey

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from datetime import date
 from typing import NamedTuple
 
-from rocwright.model.channels import Channel, Trusted
+from rocwright.model.channels import Channel
+from rocwright.model.trusted import Trusted
 from rocwright.store.channel_log import read_state
 from rocwright.store.layout import channel_prefix
 from rocwright.store.objects.protocol import ObjectStore

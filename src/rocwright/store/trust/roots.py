@@ -16,8 +16,9 @@ from datetime import date
 import msgspec
 
 from rocwright.errors import GateClosed, IntegrityError, InvalidInput
-from rocwright.model.channels import Channel, Trusted
+from rocwright.model.channels import Channel
 from rocwright.model.sets import canonical_json
+from rocwright.model.trusted import Trusted
 from rocwright.store.objects.protocol import ObjectStore, read_there
 from rocwright.store.trust.keys import SigningKey, holders, read_envelope, signed_envelope
 

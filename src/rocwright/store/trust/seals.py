@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from rocwright.errors import IntegrityError, InvalidData
-from rocwright.model.channels import Role, Trusted
 from rocwright.model.sets import BYPASS, PROMOTION, WAIVER, canonical_json, parse_statement
+from rocwright.model.trusted import Role, Trusted
 from rocwright.store.layout import LOG
 from rocwright.store.objects.protocol import ObjectStore, read_there
 from rocwright.store.trust.keys import SigningKey, holders, key_id, read_envelope, signed_envelope

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import date
 
-from rocwright.model.channels import IndexTable, NamedIndex
+from rocwright.model.indexes import IndexTable, NamedIndex
 from rocwright.model.plan import Choice, Group, Plan, Profile, Publication
 from rocwright.model.runners import Bypass, FamilyRow, OnPlatform, Pool, Runners
 from rocwright.pipeline.define.inputs import Known
