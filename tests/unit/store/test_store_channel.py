@@ -273,18 +273,6 @@ def test_strays_in_a_log_are_passed_over_with_a_word(
     assert "Thumbs.db and 1 more" in said
 
 
-def test_only_accepted_events_count_and_then_no_mark_is_believed(store: LocalStore) -> None:
-    for number, one in enumerate("ab"):
-        append(store, PREFIX, Event("list", (one * 64,), at=AT), after=number)
-    mark_shown(store, PREFIX, read_log(store, PREFIX))
-    log = read_log(store, PREFIX, accept=lambda stored, event: event.sets == ("a" * 64,))
-    assert log.state.sets == ("a" * 64,)
-    assert (log.state.count, log.state.number, dict(log.seals)) == (2, 2, {})
-    [refused] = log.refused
-    assert refused.startswith(f"{PREFIX}_log/00000002-")
-    assert log.unsure == ()
-
-
 def test_events_of_the_same_number_have_one_order_for_all() -> None:
     one, other = Event("list", ("a",), at=AT), Event("list", ("b",), at=AT)
     state = fold([(1, one), (1, other), (2, Event("yank", ("a",), at=AT, reason="r"))])
