@@ -38,10 +38,12 @@ LIMITS = {
         re.compile(r"\w+: (the interpreter ends: exit status \d|imports \w+\.|rocm-sdk )"),
     ),
     "what an import asks of the machine": Limit(
-        frozenset({"import_of_build_machine", "left_from_debugging", "newer_c_library"}),
+        frozenset({
+            "import_of_build_machine", "indentation_shifted", "left_from_debugging", "newer_c_library",
+        }),
         re.compile(
             r"\w+: imports [\w.]+: (AssertionError|FileNotFoundError|ModuleNotFoundError"
-            r"|ImportError: \S+: version `)"
+            r"|KeyError: '[A-Z_]+'|RuntimeError: HIP error|ImportError: \S+: version `)"
         ),
     ),
     "what an sdist's modules lack": Limit(
