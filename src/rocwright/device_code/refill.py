@@ -64,7 +64,7 @@ def plan_refill(
 
 
 def plan_return(elf: Elf, file: View, room: int, starts: Sequence[int]) -> Refilled:
-    """A split library with `room` bytes for device code again, where wrapper i leads `starts[i]` bytes into them.
+    """A split library with `room` bytes for device code; wrapper i leads `starts[i]` bytes into them.
 
     Its marker becomes zeros, and its section and an empty one for device code keep their places under another
     name. Raises as `plan_refill`.

@@ -14,7 +14,15 @@ from rocwright.binary.dynamic import up
 from rocwright.binary.elf import Elf, read_elf
 from rocwright.binary.view import Mapped, View
 from rocwright.device_code import fatbin
-from rocwright.device_code.fatbin import PAGE, Bundle, NewEntry, device_code, entry_target, raw_bundle, raw_size
+from rocwright.device_code.fatbin import (
+    PAGE,
+    Bundle,
+    NewEntry,
+    device_code,
+    entry_target,
+    raw_bundle,
+    raw_size,
+)
 from rocwright.device_code.host import MARKER_SECTION
 from rocwright.device_code.identity import host_identity
 from rocwright.device_code.kernels import defined_kernels, kernels_of_wrappers, strange_wrapper
@@ -164,7 +172,9 @@ def read_split(name: str, file: Mapped) -> SplitFile | None:
     numbers = [wrapper.reserved & _NUMBER for wrapper in wrappers]
     odd = [w for w in wrappers if w.magic != SPLIT_MAGIC or w.version != 1 or w.pointer != section.addr]
     if odd or numbers != list(range(len(wrappers))) or not wrappers:
-        which = f"wrapper {odd[0].index} does not lead to its marker" if odd else "its wrappers are not numbered"
+        which = (
+            f"wrapper {odd[0].index} does not lead to its marker" if odd else "its wrappers are not numbered"
+        )
         raise _unreturnable(name, file, which)
     return SplitFile(name, file, elf, marker, wrappers)
 
@@ -211,10 +221,9 @@ def _gathered(
     found: list[dict[str, Returned]] = [{} for _ in split.wrappers]
     for archive in archives:
         its = [entry for entry in archive.entries if entry.kernel == split.kernel]
-        if not its:
-            continue
-        _require_build(split, archive)
         chosen = [entry for entry in its if choice.takes(entry.target)]
+        if chosen:
+            _require_build(split, archive)
         for entry in chosen:
             if entry.index >= len(found):
                 raise _stranger(split, archive, f"it has code for wrapper {entry.index} of {len(found)}")
@@ -264,7 +273,7 @@ def _stranger(split: SplitFile, archive: Archive, what: str) -> InvalidInput:
 
 
 def _require_launched(split: SplitFile, found: Sequence[dict[str, Returned]]) -> None:
-    """Where archives name no build, by the kernels: a wrapper that launches none of its code has another's."""
+    """Where archives name no build, by kernels: a wrapper that launches none of its code has another's."""
     unnamed = {
         number: [one for one in codes.values() if split.kernel not in one.archive.builds]
         for number, codes in enumerate(found)
@@ -286,7 +295,7 @@ def _require_launched(split: SplitFile, found: Sequence[dict[str, Returned]]) ->
 def prove_fat(plan: FatPlan, file: Mapped) -> int:
     """Read a fat library again and compare all code objects with the archives'; how many there are.
 
-    Raises `IntegrityError` where one is lost, invented or changed, or the host is of another build than before.
+    Raises `IntegrityError` where one is lost, invented or changed, or the host is of another build.
     """
     split = plan.split
     elf = read_elf(file)

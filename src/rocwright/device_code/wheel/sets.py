@@ -106,8 +106,7 @@ def split_sets(wheels: Sequence[Wheel]) -> tuple[SplitSet, ...]:
 
 
 def _stray(wheel: Wheel) -> RocwrightError:
-    fields = header_fields(read_member(wheel, f"{wheel.dist_info}/METADATA"))
-    if any(text.startswith(_DEVICE_SUMMARY) for _, text in fields):
+    if is_device_wheel(wheel):
         return InvalidInput(
             f"{wheel.path.name} is a device wheel that no host given offers",
             where=wheel.path,
@@ -118,6 +117,12 @@ def _stray(wheel: Wheel) -> RocwrightError:
         where=wheel.path,
         next_step="split it first with `rocwright wheel split`, or leave it out",
     )
+
+
+def is_device_wheel(wheel: Wheel) -> bool:
+    """Whether a split wrote this wheel for a target or group, by what it says of itself."""
+    fields = header_fields(read_member(wheel, f"{wheel.dist_info}/METADATA"))
+    return any(text.startswith(_DEVICE_SUMMARY) for _, text in fields)
 
 
 def family_members(names: Iterable[str], sets: Sequence[SplitSet]) -> dict[str, tuple[str, ...]]:
