@@ -302,7 +302,7 @@ def prove_fat(plan: FatPlan, file: Mapped) -> int:
     try:
         wrappers = read_wrappers(elf, file)
         found = wrapped_bundles(elf, file, elf.sections[fatbin.SECTION], wrappers)
-    except Unsplittable as reason:
+    except (Unsplittable, InvalidInput) as reason:
         raise IntegrityError(f"{split.name}: its device code was put back, but {reason}") from reason
     wanted = {number: bundle.code for bundle in plan.bundles for number in bundle.wrappers}
     if MARKER_SECTION in elf.sections or len(wrappers) != len(wanted):
