@@ -144,7 +144,7 @@ def serving(one: SplitSet, family: str, targets: Sequence[str]) -> dict[DevicePa
     served = {package: group_members(wheel) for package, wheel in given.items() if package.is_group}
     chosen = {single[target] for target in targets if target in single}
     chosen |= {group for group, members in served.items() if members.intersection(targets)}
-    names = {name for package in chosen & given.keys() for name in _required(given[package])}
+    names = {name for package in chosen & given.keys() for name in required(given[package])}
     chosen |= {package for package in one.packages if package.name in names}
     alone = {target for members in served.values() if not members.intersection(single) for target in members}
     lacking = [target for target in targets if target not in single and target not in alone]
@@ -172,7 +172,8 @@ def served_by(package: DevicePackage, wheel: Wheel) -> tuple[str, ...]:
     return base_targets(group_members(wheel)) if package.is_group else (package.target,)
 
 
-def _required(wheel: Wheel) -> set[str]:
+def required(wheel: Wheel) -> set[str]:
+    """The projects that a device wheel requires: its host, the groups of its target, and others."""
     return {normalized_name(Requirement(line).name) for line in wheel.metadata.requires_dist}
 
 

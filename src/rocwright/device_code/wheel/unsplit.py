@@ -28,6 +28,7 @@ from rocwright.device_code.wheel.sets import (
     VerifiedWheel,
     is_device_wheel,
     origins_in,
+    required,
     served_by,
     split_sets,
     verified,
@@ -167,8 +168,20 @@ class _Unsplit:
             choice.there |= {word for package, one in given.items() for word in served_by(package, one.wheel)}
         choice.require_all(self.set.file)
         wanted = _wanted(given, targets)
+        self._require_groups(wanted)
         self.devices = [verified(source, self.threads) for source in wanted]
         require_same_build(VerifiedWheel(self.host, self.source, self.scan.digests), self.devices)
+
+    def _require_groups(self, wanted: Sequence[WheelStream]) -> None:
+        """Databases of a group of targets lie in a wheel of their own, which those of its targets require."""
+        names = {name for source in wanted for name in required(source.wheel)}
+        for package in self.set.packages:
+            if package.name in names and package not in self.set.given():
+                raise InvalidInput(
+                    f"{self.set.file} needs {self.set.device_file(package)} for these targets",
+                    where=self.host.path,
+                    next_step="give that wheel as well",
+                )
 
     def _archives(self, sources: Sequence[WheelStream]) -> Iterator[tuple[str, Archive]]:
         """Each archive by the place where it is installed."""
