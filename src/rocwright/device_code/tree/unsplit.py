@@ -67,7 +67,7 @@ class _Root:
 
 
 @dataclass
-class _Tree:
+class _FatTree:
     """One tree to be: its name, its parts, and what becomes of the libraries in them, by path."""
 
     name: str
@@ -124,7 +124,7 @@ def unsplit_tree(
     return TreeUnsplit(written, tuple(libraries), orphans)
 
 
-def _trees(sources: Sequence[Path]) -> list[_Tree]:
+def _trees(sources: Sequence[Path]) -> list[_FatTree]:
     for source in sources:
         if not source.is_dir():
             raise InvalidInput(
@@ -142,7 +142,7 @@ def _trees(sources: Sequence[Path]) -> list[_Tree]:
     trees = []
     for lead, words in same_parts(sources).items():
         roots = [_Root(word, words[word][0], _prefixes(words[word][0])) for word in in_order(words)]
-        trees.append(_Tree(lead + WORD, roots))
+        trees.append(_FatTree(lead + WORD, roots))
     return trees
 
 
@@ -154,9 +154,9 @@ def _is_layout(source: Path) -> bool:
     )
 
 
-def _installed(root: Path) -> _Tree:
+def _installed(root: Path) -> _FatTree:
     lead = f"{read_artifact(root).stem}_" if is_artifact(root) else ""
-    return _Tree(lead + WORD, [_Root(GENERIC, root, _prefixes(root))])
+    return _FatTree(lead + WORD, [_Root(GENERIC, root, _prefixes(root))])
 
 
 def _prefixes(root: Path) -> tuple[str, ...]:
@@ -166,7 +166,7 @@ def _prefixes(root: Path) -> tuple[str, ...]:
 # What becomes of each file.
 
 
-def _plan(tree: _Tree, choice: TargetChoice) -> None:
+def _plan(tree: _FatTree, choice: TargetChoice) -> None:
     archives = {inside: read_archive(open_path(node.source)) for inside, node in _archives(tree)}
     _require_one_build(tree)
     claimed: set[str] = set()
@@ -187,7 +187,7 @@ def _kernels(archive: Archive) -> set[str]:
     return {entry.kernel for entry in archive.entries}
 
 
-def _archives(tree: _Tree) -> Iterator[tuple[str, Node]]:
+def _archives(tree: _FatTree) -> Iterator[tuple[str, Node]]:
     """Where each archive is installed, by the place from which libraries look."""
     for root in tree.roots:
         for node in read_tree(root.path):
@@ -200,7 +200,7 @@ def _is_archive(node: Node) -> bool:
     return posixpath.basename(above) == DIRECTORY and name.endswith(SUFFIX) and not node.is_directory
 
 
-def _libraries(tree: _Tree) -> Iterator[tuple[_Root, Node]]:
+def _libraries(tree: _FatTree) -> Iterator[tuple[_Root, Node]]:
     """What may be a library, each file under one of its names only."""
     seen: set[tuple[int, int]] = set()
     for root in tree.roots:
@@ -214,7 +214,7 @@ def _libraries(tree: _Tree) -> Iterator[tuple[_Root, Node]]:
             yield root, node
 
 
-def _require_one_build(tree: _Tree) -> None:
+def _require_one_build(tree: _FatTree) -> None:
     """Databases belong to no archive: each part says which build it is of."""
     said = [(node, origin) for root in tree.roots for node, origin in _origins(root)]
     hosts = {origin.group: origin.build for _, origin in said if not origin.part}
@@ -238,7 +238,7 @@ def _origins(root: _Root) -> Iterator[tuple[Node, SplitOrigin]]:
 
 
 def _write(
-    tree: _Tree, writer: TreeWriter, targets: Collection[str], note: Callable[[str], None]
+    tree: _FatTree, writer: TreeWriter, targets: Collection[str], note: Callable[[str], None]
 ) -> Iterator[LibraryUnsplit]:
     roots = tree.chosen(targets)
     with_manifest = is_artifact(roots[0].path)
