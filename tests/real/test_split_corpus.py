@@ -23,7 +23,10 @@ from rocwright.device_code.archives import split_library
 from rocwright.device_code.kernels import kernels_of_wrappers
 from rocwright.device_code.tree.merge import merge_trees
 from rocwright.device_code.tree.split import split_tree
+from rocwright.device_code.tree.unsplit import unsplit_tree
+from rocwright.device_code.unsplit_library import unsplit_library
 from rocwright.device_code.verify.verify import verify
+from rocwright.device_code.wheel.unsplit import unsplit_wheels
 from rocwright.device_code.wheel.wheel import split_wheel
 from rocwright.model.gpu import base_targets
 
@@ -182,6 +185,49 @@ def test_a_second_split_changes_nothing(split, tmp_path):
         assert (tmp_path / str(number) / original.name).read_bytes() == host.read_bytes()
 
 
+def test_set_back_every_library_has_its_code_objects_and_splits_as_before(split, tmp_path):
+    for number, (library, original, directory, _) in enumerate(split):
+        place = _new(tmp_path / str(number))
+        done = unsplit_library(directory / original.name, place)
+        assert done.objects == done.identical == library.objects
+        fat = place / original.name
+        found = [
+            (wrapper.index, corpus_rows.target_of_entry(entry), code.size, code.sha256)
+            for wrapper in fatbin_walk.walk(fat, digest=True)
+            for entry, code in wrapper.device.items()
+        ]
+        assert corpus_rows.digest_of(found) == library.sha256
+        _require_loaded_alike(library, original, fat, place)
+        again = split_library(fat, place / "again", threads=2)
+        assert again is not None and again.kept is None
+        assert _contents(place / "again") == _contents(directory)
+        shutil.rmtree(place)
+
+
+@pytest.mark.parametrize("tool", ["strip", "llvm-strip", "patchelf"])
+def test_libraries_that_were_set_back_survive_the_next_tools(split, tmp_path, tool):
+    if shutil.which(tool) is None:
+        pytest.skip(f"{tool} is not installed")
+    words = ["--set-rpath", "$ORIGIN/" + "../" * 60] if tool == "patchelf" else []
+    for number, (library, original, directory, _) in enumerate(split):
+        place = _new(tmp_path / str(number))
+        unsplit_library(directory / original.name, place, targets=library.targets[-1:])
+        subprocess.run([tool, *words, str(place / original.name)], check=True)
+        _require_loaded_alike(library, original, place / original.name, place)
+        shutil.rmtree(place)
+
+
+def _require_loaded_alike(library, original: Path, fat: Path, place: Path) -> None:
+    """The loader gets the original's code from fat wrappers, or both libraries are refused alike."""
+    isa = library.targets[-1]
+    before = loader.load(original, isa=isa, workdir=_new(place / "before"))
+    after = loader.load(fat, isa=isa, workdir=_new(place / "after"))
+    assert _errors(after, fat.parent) == _errors(before, original.parent)
+    assert len(after) == len(before) == (0 if "not found (required by" in before.error else library.bundles)
+    assert [(one.wrapper, one.magic) for one in after] == [(one.wrapper, loader.HIPF) for one in before]
+    assert [one.read() for one in after] == [one.read() for one in before]
+
+
 @pytest.fixture(scope="session")
 def whole(unpacked, tmp_path_factory):
     """The package as its users have it (a wheel, or a tree), split as a whole, and merged again."""
@@ -249,6 +295,27 @@ def test_kernel_files_go_to_their_target_and_come_back(whole, unpacked):
             if base:
                 named = [path.name for path in (parts[0] / base / database.path).iterdir()]
                 assert {name for name in before if f"{target}." in name} <= set(named)
+
+
+def test_set_back_the_package_is_what_it_was(whole, tmp_path):
+    item, original, parts, _ = whole
+    if not item.libraries:
+        pytest.skip("a package of kernel files alone has no library to set back")
+    if item.kind == "pypi":
+        done = unsplit_wheels(parts, tmp_path, threads=2)
+        names = []
+        for path in (original, tmp_path / original.name):
+            with zipfile.ZipFile(path) as archive:
+                (metadata,) = [name for name in archive.namelist() if name.endswith(".dist-info/METADATA")]
+                # A split leaves entries for directories and signatures of RECORD out.
+                kept = [n for n in archive.namelist() if not n.endswith(("/", ".jws", ".p7s"))]
+                names.append((set(kept), archive.read(metadata)))
+        assert names[0] == names[1]
+    else:
+        done = unsplit_tree(parts, tmp_path)
+        trees = [{str(p.relative_to(root)) for p in root.rglob("*")} for root in (original, tmp_path / "fat")]
+        assert trees[0] == trees[1]
+    assert done.objects == done.identical == sum(library.objects for library in item.libraries)
 
 
 def _errors(loading: loader.Loading, directory: Path) -> list[str]:

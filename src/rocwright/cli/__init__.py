@@ -57,6 +57,7 @@ _KPACK = CommandGroup(
         "Commands": {
             "split": "kpack:split",
             "merge": "kpack:merge",
+            "unsplit": "kpack:unsplit",
             "verify": "kpack:verify",
             "list": "kpack:list_",
             "show": "kpack:show",

@@ -7,6 +7,9 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
 
 from rocwright.cli.options import Level, OptionalCount, given_targets
 from rocwright.cli.reply import Reply, for_json, for_people, plain, replies
@@ -17,6 +20,9 @@ from rocwright.cli.show_device_code import (
     show_merged,
     show_parts,
     show_split,
+    show_tree_unsplit,
+    show_unsplit,
+    show_wheels_unsplit,
 )
 from rocwright.device_code.archives import DEFAULT_LEVEL, LibrarySplit, split_library
 from rocwright.device_code.tree.code import Listing, list_device_code
@@ -24,8 +30,11 @@ from rocwright.device_code.tree.extract import extract as extract_code
 from rocwright.device_code.tree.merge import merge_trees
 from rocwright.device_code.tree.names import printable
 from rocwright.device_code.tree.split import TreeSplit, split_tree
+from rocwright.device_code.tree.unsplit import unsplit_tree
+from rocwright.device_code.unsplit_library import unsplit_library
 from rocwright.device_code.verify.verify import verify as verify_paths
 from rocwright.device_code.wheel.merge import merge_wheels
+from rocwright.device_code.wheel.unsplit import unsplit_wheels
 from rocwright.device_code.wheel.wheel import WheelSplit, split_wheel
 from rocwright.errors import ContractBroken, UsageError
 from rocwright.model.gpu import base_targets
@@ -70,12 +79,7 @@ def split(
         Print the result as JSON.
     """
     paths = _given(paths)
-    names = [path.name for path in paths]
-    if repeated := {name for name in names if names.count(name) > 1}:
-        raise UsageError(
-            f"several inputs are called {' '.join(sorted(repeated))}",
-            next_step="split them into different output directories",
-        )
+    _require_different(paths, "split them into different output directories")
     if targets and not all(path.is_dir() for path in paths):
         raise UsageError("--targets is for directories", next_step="give a prefix or artifact directories")
     wanted = base_targets(given_targets(targets)) or None
@@ -146,6 +150,62 @@ def merge(
             console.out(f"{remark.path}: {remark.reason}")
 
     return Reply(done, show)
+
+
+@replies
+def unsplit(
+    *paths: Path,
+    output_dir: Path = Path("unsplit"),
+    targets: str | None = None,
+    dry_run: Annotated[bool, Parameter(negative=())] = False,
+    jobs: OptionalCount = None,
+) -> Reply:
+    """Set what was split back to fat libraries, for HIP runtimes that do not look into archives.
+
+    A library goes to OUTPUT_DIR. Directories that a split wrote, or one in which libraries and archives are
+    installed, become the tree OUTPUT_DIR/fat or OUTPUT_DIR/NAME_COMPONENT_fat. A host wheel and its device
+    wheels become the fat wheel of the host's name. All code objects are read again and compared with the
+    archives'. Archives of another build are refused.
+
+    Parameters
+    ----------
+    paths
+        Split libraries, directories, or all wheels of a set; one kind at a time.
+    output_dir
+        Where the results go.
+    targets
+        Only device code for these targets, separated by commas; one without features stands for all of its
+        variants. Without it all that archives are at hand for.
+    dry_run
+        Read and decide everything, and write nothing.
+    jobs
+        Threads for wheels (default: this machine's cores).
+    json
+        Print the result as JSON.
+    """
+    paths = _given(paths)
+    wanted = given_targets(targets)
+    if all(path.is_dir() for path in paths):
+        tree = unsplit_tree(paths, output_dir, targets=wanted, dry_run=dry_run, note=console.say)
+        return Reply(tree, lambda: show_tree_unsplit(tree))
+    if all(path.suffix == ".whl" for path in paths):
+        wheels = unsplit_wheels(
+            paths,
+            output_dir,
+            targets=wanted,
+            threads=jobs or available_cores(),
+            dry_run=dry_run,
+            note=console.say,
+        )
+        return Reply(wheels, lambda: show_wheels_unsplit(wheels))
+    if any(path.is_dir() or path.suffix == ".whl" for path in paths):
+        raise UsageError(
+            "libraries, directories and wheels are given together",
+            next_step="set one kind after another back",
+        )
+    _require_different(paths, "set them back into different output directories")
+    done = [unsplit_library(path, output_dir, targets=wanted, dry_run=dry_run) for path in paths]
+    return Reply(done, lambda: show_unsplit(done))
 
 
 def _require_wheels(paths: tuple[Path, ...]) -> None:
@@ -297,6 +357,12 @@ def _given(paths: tuple[Path, ...]) -> tuple[Path, ...]:
     for path in paths:
         _require_exists(path)
     return paths
+
+
+def _require_different(paths: tuple[Path, ...], next_step: str) -> None:
+    names = [path.name for path in paths]
+    if repeated := {name for name in names if names.count(name) > 1}:
+        raise UsageError(f"several inputs are called {' '.join(sorted(repeated))}", next_step=next_step)
 
 
 def _require_exists(path: Path) -> None:

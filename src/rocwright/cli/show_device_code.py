@@ -11,7 +11,10 @@ from rocwright.device_code.tree.code import SPLIT, DeviceFile
 from rocwright.device_code.tree.names import printable
 from rocwright.device_code.tree.split import TreeSplit
 from rocwright.device_code.tree.tree import Part
+from rocwright.device_code.tree.unsplit import TreeUnsplit
+from rocwright.device_code.unsplit_library import LibraryUnsplit
 from rocwright.device_code.wheel.merge import WheelMerge
+from rocwright.device_code.wheel.unsplit import WheelUnsplit
 from rocwright.device_code.wheel.wheel import WheelSplit
 from rocwright.system import console
 
@@ -108,6 +111,32 @@ def show_merged(done: WheelMerge, output_dir: Path) -> None:
     _sizes("wheel", ((str(Path(one.path).relative_to(output_dir)), one.size) for one in done.wheels))
     for name in done.missing:
         console.out(f"offered, but not given: {name}")
+
+
+def show_unsplit(done: Iterable[LibraryUnsplit]) -> None:
+    """Print libraries that were set back."""
+    for one in done:
+        split, fat = console.human_bytes(one.split_size), console.human_bytes(one.fat_size)
+        proven = f"{one.identical}/{one.objects} code objects identical" if one.identical else "not written"
+        what = f"{one.name}: {split} -> {fat}, targets {' '.join(one.targets) or 'none'}, {proven}"
+        console.out(plain(what), hang=2)
+
+
+def show_tree_unsplit(done: TreeUnsplit) -> None:
+    """Print a tree that was set back."""
+    show_unsplit(done.libraries)
+    show_parts(done.parts)
+    for path in done.orphans:
+        console.out(f"left out: {path} has code of libraries that are not there", hang=2)
+
+
+def show_wheels_unsplit(done: WheelUnsplit) -> None:
+    """Print fat wheels with what they offered and nobody gave."""
+    for wheel in done.wheels:
+        show_unsplit(wheel.libraries)
+        for name in wheel.missing:
+            console.out(f"offered, but not given: {name}")
+    _sizes("wheel", ((Path(one.path).name, one.size) for one in done.wheels if one.size))
 
 
 def _library(done: LibrarySplit, seconds: float) -> None:

@@ -19,7 +19,16 @@ from types import MappingProxyType
 import zstandard
 
 from rocwright.binary.dynamic import up
-from rocwright.binary.elf import HIP_FATBIN, MAGIC, SHT_NOBITS, Elf, Section, read_elf
+from rocwright.binary.elf import (
+    EM_AARCH64,
+    EM_X86_64,
+    HIP_FATBIN,
+    MAGIC,
+    SHT_NOBITS,
+    Elf,
+    Section,
+    read_elf,
+)
 from rocwright.binary.view import Mapped, View, mapped
 from rocwright.device_code.unpack import (
     COUNT,
@@ -50,6 +59,9 @@ _PEEK = PAGE + 64  # all entries, and the header of the first code object
 _ANYWHERE = 1 << 63
 _NOTHING: Mapping[int, bytes] = MappingProxyType({})
 _HOST = "host"
+# The ids that the compiler gives to the empty entry of the host, and what it puts in front of a target.
+HOST_IDS = {EM_X86_64: "host-x86_64-unknown-linux-gnu-", EM_AARCH64: "host-aarch64-unknown-linux-gnu-"}
+DEVICE_ID = "hipv4-amdgcn-amd-amdhsa--"
 _ZSTD = 1
 _LEVEL = 3  # the compiler's own
 _LARGEST_OLD = (1 << 32) - 1  # what header versions 1 and 2 can say
@@ -229,7 +241,7 @@ def _entries(header: bytes, room: int, place: int, path: Path) -> tuple[list[Cod
         at += length
         if offset + size > room:
             raise invalid_bundle(path, place, f"the code of {text} ends beyond the end of the data")
-        entries.append(CodeObject(text, _target(text), offset, size))
+        entries.append(CodeObject(text, entry_target(text), offset, size))
     _require_apart(entries, at, place, path)
     return entries, max([at, *(entry.offset + entry.size for entry in entries)])
 
@@ -243,7 +255,7 @@ def _require_apart(entries: list[CodeObject], header_end: int, place: int, path:
         free, before = entry.offset + entry.size, entry.id
 
 
-def _target(text: str) -> str:
+def entry_target(text: str) -> str:
     """The device target in an entry id such as `hipv4-amdgcn-amd-amdhsa--gfx90a:xnack-`."""
     kind, _, triple = text.partition("-")
     if kind == _HOST:
@@ -298,18 +310,31 @@ class NewEntry:
 
 def raw_bundle(entries: Sequence[NewEntry]) -> bytes:
     """A bundle with these entries in this order, each on a page of its own."""
-    ids = [entry.id.encode("ascii") for entry in entries]
-    header = len(RAW_MAGIC) + COUNT.size + sum(ENTRY.size + len(text) for text in ids)
-    place, rows = up(header, PAGE), []
-    for entry, text in zip(entries, ids, strict=True):
-        place = up(place, PAGE)
-        rows.append((place, ENTRY.pack(place, len(entry.data), len(text)) + text))
-        place += len(entry.data)
-    bundle = bytearray(max(place, header))
-    bundle[:header] = RAW_MAGIC + COUNT.pack(len(entries)) + b"".join(row for _, row in rows)
-    for entry, (offset, _) in zip(entries, rows, strict=True):
+    header, places, size = _layout([(entry.id, len(entry.data)) for entry in entries])
+    bundle = bytearray(size)
+    bundle[: len(header)] = header
+    for entry, offset in zip(entries, places, strict=True):
         bundle[offset : offset + len(entry.data)] = entry.data
     return bytes(bundle)
+
+
+def raw_size(entries: Sequence[tuple[str, int]]) -> int:
+    """Bytes of the raw bundle with entries of these ids and sizes."""
+    return _layout(entries)[2]
+
+
+def _layout(entries: Sequence[tuple[str, int]]) -> tuple[bytes, list[int], int]:
+    """Header, offset of each entry and bytes of a raw bundle with entries of these ids and sizes."""
+    ids = [text.encode("ascii") for text, _ in entries]
+    header = len(RAW_MAGIC) + COUNT.size + sum(ENTRY.size + len(text) for text in ids)
+    place, places, rows = up(header, PAGE), [], []
+    for (_, size), text in zip(entries, ids, strict=True):
+        place = up(place, PAGE)
+        places.append(place)
+        rows.append(ENTRY.pack(place, size, len(text)) + text)
+        place += size
+    head = RAW_MAGIC + COUNT.pack(len(entries)) + b"".join(rows)
+    return head, places, max(place, header)
 
 
 def packed_bundle(raw: bytes, version: int) -> bytes:

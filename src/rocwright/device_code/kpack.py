@@ -133,6 +133,14 @@ def parse_marker(data: bytes) -> Marker:
     return Marker(paths, kernel, build)
 
 
+def read_marker(file: View, offset: int, size: int) -> Marker:
+    """The marker of a split library that lies there; raises `InvalidArchive` naming the file."""
+    try:
+        return parse_marker(file.read_at(offset, size))
+    except InvalidArchive as error:
+        raise InvalidArchive(f"{file.path.name}: {error.what}", where=file.path) from error
+
+
 class ArchiveWriter:
     """Writes one archive for one target to a seekable stream, frame after frame."""
 

@@ -20,7 +20,7 @@ from rocwright.binary.patch import BytePatch, Copy, Splice
 from rocwright.binary.soundness import problems
 from rocwright.binary.view import View
 from rocwright.device_code import fatbin
-from rocwright.device_code.host import plan_host
+from rocwright.device_code.host import MARKER_SECTION, plan_host
 from rocwright.device_code.wrappers import (
     FAT_MAGIC,
     RELATIVE,
@@ -60,11 +60,35 @@ def plan_refill(
         host = plan_host(elf, file, fat, wrappers, _PLACEHOLDER)
     except Unsplittable:
         host = _emptied(file, fat)
-    refilled = _Refill(read_elf(host), host, fat.index, room, starts).plan()
-    before = problems(elf)
-    if worse := [text for text in problems(read_elf(refilled.file)) if text not in before]:
+    return _sound(elf, _Refill(read_elf(host), host, {fat.index}, room, starts).plan())
+
+
+def plan_return(elf: Elf, file: View, room: int, starts: Sequence[int]) -> Refilled:
+    """A split library with `room` bytes for device code; wrapper i leads `starts[i]` bytes into them.
+
+    Its marker becomes zeros, and its section and an empty one for device code keep their places under another
+    name. Raises as `plan_refill`.
+    """
+    old = [section for section in elf.section_table if section.name in (MARKER_SECTION, fatbin.SECTION)]
+    blank = file
+    for section in old:
+        if section.type != fmt.SHT_NOBITS:
+            blank = _blanked(blank, section)
+    indices = {section.index for section in old}
+    return _sound(elf, _Refill(read_elf(blank), blank, indices, room, starts).plan())
+
+
+def _sound(before: Elf, refilled: Refilled) -> Refilled:
+    known = problems(before)
+    if worse := [text for text in problems(read_elf(refilled.file)) if text not in known]:
         raise Unsplittable(f"with other device code it would not be sound: {worse[0]}")
     return refilled
+
+
+def _blanked(file: View, section: Section) -> Splice:
+    """The file with zeros for a section that stays."""
+    patch = BytePatch(((section.offset, bytes(section.size)),), file.size)
+    return Splice(file, (Copy(0, 0, file.size),), patch)
 
 
 def _emptied(file: View, fat: Section) -> Splice:
@@ -77,8 +101,8 @@ def _emptied(file: View, fat: Section) -> Splice:
 class _Refill:
     """Works out one file; every method only computes."""
 
-    def __init__(self, elf: Elf, host: Splice, index: int, room: int, starts: Sequence[int]) -> None:
-        self.elf, self.host, self.index, self.room, self.starts = elf, host, index, room, starts
+    def __init__(self, elf: Elf, host: View, old: set[int], room: int, starts: Sequence[int]) -> None:
+        self.elf, self.host, self.old, self.room, self.starts = elf, host, old, room, starts
         loads = elf.segments_of(fmt.PT_LOAD)
         self.last = max(loads, key=lambda load: load.vaddr)
         self.end = self.last.offset + self.last.filesz
@@ -182,7 +206,7 @@ class _Refill:
         rows = []
         for section, row in zip(self.elf.section_table, self._raw(), strict=True):
             name, kind, flags, addr, offset, size, link, info, align, entsize = row
-            if section.index == self.index:
+            if section.index in self.old:
                 name = holder.size
             elif section.index == holder.index:
                 offset, size = names_at, len(names)

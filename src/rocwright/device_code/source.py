@@ -247,6 +247,14 @@ def _file(path: Path, inside: str, *, given: bool) -> Given:
     return Given(**vars(source), inside=inside, given=given, archives=archives)
 
 
+def not_beside(name: str) -> InvalidInput:
+    """The error for a split file whose archives are not at hand."""
+    return InvalidInput(
+        f"{name} is split, but its archives are not beside it",
+        next_step="give the archives, the whole directory, or the device wheels with their host wheel",
+    )
+
+
 def _other_parts(library: Path) -> Iterator[Path]:
     """Where a library of `generic` or `<name>_<component>_generic` would be in the parts beside that."""
     root = next((up for up in library.parents if up.name.rpartition("_")[2] == GENERIC), None)

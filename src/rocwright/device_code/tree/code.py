@@ -14,7 +14,7 @@ from rocwright.binary.view import Mapped
 from rocwright.device_code import fatbin
 from rocwright.device_code.fatbin import Bundle, scan_bundles
 from rocwright.device_code.host import MARKER_SECTION
-from rocwright.device_code.kpack import MAGIC, SUFFIX, Archive, Marker, parse_marker, read_archive
+from rocwright.device_code.kpack import MAGIC, SUFFIX, Archive, Marker, read_archive, read_marker
 from rocwright.device_code.source import Given, find_sources
 from rocwright.device_code.unpack import RAW_MAGIC
 from rocwright.device_code.wrappers import FAT_MAGIC, SPLIT_MAGIC, Unsplittable, Wrapper, read_wrappers
@@ -221,10 +221,7 @@ def _split(
     source: Given, file: Mapped, elf: Elf, read: Callable[[Given], tuple[Code, ...]]
 ) -> tuple[DeviceFile, Mapped, list[Given]]:
     section = elf.sections[MARKER_SECTION]
-    try:
-        marker = parse_marker(file.read_at(section.offset, section.size))
-    except InvalidArchive as error:
-        raise InvalidArchive(f"{file.path.name}: {error.what}", where=file.path) from error
+    marker = read_marker(file, section.offset, section.size)
     wrappers, remark = _wrappers(elf, file)
     archives = source.archives(marker)
     found = DeviceFile(

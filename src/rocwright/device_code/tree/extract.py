@@ -15,7 +15,7 @@ from rocwright.binary.elf import read_elf
 from rocwright.binary.view import Mapped
 from rocwright.device_code.fatbin import device_code, scan_bundles
 from rocwright.device_code.kpack import code_object, read_archive
-from rocwright.device_code.source import Given, find_sources
+from rocwright.device_code.source import Given, find_sources, not_beside
 from rocwright.device_code.tree.code import FAT, Code, DeviceFile, archived, fat_range, kernel_of, look
 from rocwright.device_code.tree.names import printable
 from rocwright.errors import InvalidInput
@@ -143,10 +143,7 @@ def _nothing(paths: list[Path], absent: list[str]) -> InvalidInput:
             f"{' '.join(printable(path.name) for path in paths)}: no device code",
             next_step="name files that have some; `rocwright kpack list FILE` shows it",
         )
-    return InvalidInput(
-        f"{absent[0]} is split, but its archives are not beside it",
-        next_step="give the archives, the whole directory, or the device wheels with their host wheel",
-    )
+    return not_beside(absent[0])
 
 
 def _stop(error: InvalidInput) -> None:

@@ -75,10 +75,7 @@ def merge_trees(
     """
     if not sources:
         raise UsageError("nothing to merge", next_step="give directories that a split wrote")
-    parts = _gather([source.resolve() for source in sources])
-    for lead, words in parts.items():
-        for word, roots in words.items():
-            _require_same(lead + word, roots)
+    parts = same_parts(sources)
     chosen = {lead: {word: roots[0] for word, roots in words.items()} for lead, words in parts.items()}
     hosts = {lead: _hosts(words) for lead, words in parts.items()}
     inputs = [root for words in parts.values() for roots in words.values() for root in roots]
@@ -94,6 +91,18 @@ def merge_trees(
 # Which parts there are. A lead (`rand_lib_`, empty for a prefix) and a word make the name of a directory.
 
 _Parts = dict[str, dict[str, Path]]
+
+
+def same_parts(sources: Sequence[Path]) -> dict[str, dict[str, list[Path]]]:
+    """Lead → word → the directories of all sources with these, which hold the same.
+
+    Raises `InvalidInput` for what is no part of a split tree, without a generic one, where sources differ.
+    """
+    parts = _gather([source.resolve() for source in sources])
+    for lead, words in parts.items():
+        for word, roots in words.items():
+            _require_same(lead + word, roots)
+    return parts
 
 
 def _gather(sources: Sequence[Path]) -> dict[str, dict[str, list[Path]]]:

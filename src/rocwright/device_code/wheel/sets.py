@@ -106,8 +106,7 @@ def split_sets(wheels: Sequence[Wheel]) -> tuple[SplitSet, ...]:
 
 
 def _stray(wheel: Wheel) -> RocwrightError:
-    fields = header_fields(read_member(wheel, f"{wheel.dist_info}/METADATA"))
-    if any(text.startswith(_DEVICE_SUMMARY) for _, text in fields):
+    if is_device_wheel(wheel):
         return InvalidInput(
             f"{wheel.path.name} is a device wheel that no host given offers",
             where=wheel.path,
@@ -118,6 +117,12 @@ def _stray(wheel: Wheel) -> RocwrightError:
         where=wheel.path,
         next_step="split it first with `rocwright wheel split`, or leave it out",
     )
+
+
+def is_device_wheel(wheel: Wheel) -> bool:
+    """Whether a split wrote this wheel for a target or group, by what it says of itself."""
+    fields = header_fields(read_member(wheel, f"{wheel.dist_info}/METADATA"))
+    return any(text.startswith(_DEVICE_SUMMARY) for _, text in fields)
 
 
 def family_members(names: Iterable[str], sets: Sequence[SplitSet]) -> dict[str, tuple[str, ...]]:
@@ -139,7 +144,7 @@ def serving(one: SplitSet, family: str, targets: Sequence[str]) -> dict[DevicePa
     served = {package: group_members(wheel) for package, wheel in given.items() if package.is_group}
     chosen = {single[target] for target in targets if target in single}
     chosen |= {group for group, members in served.items() if members.intersection(targets)}
-    names = {name for package in chosen & given.keys() for name in _required(given[package])}
+    names = {name for package in chosen & given.keys() for name in required(given[package])}
     chosen |= {package for package in one.packages if package.name in names}
     alone = {target for members in served.values() if not members.intersection(single) for target in members}
     lacking = [target for target in targets if target not in single and target not in alone]
@@ -167,7 +172,8 @@ def served_by(package: DevicePackage, wheel: Wheel) -> tuple[str, ...]:
     return base_targets(group_members(wheel)) if package.is_group else (package.target,)
 
 
-def _required(wheel: Wheel) -> set[str]:
+def required(wheel: Wheel) -> set[str]:
+    """The projects that a device wheel requires: its host, the groups of its target, and others."""
     return {normalized_name(Requirement(line).name) for line in wheel.metadata.requires_dist}
 
 
