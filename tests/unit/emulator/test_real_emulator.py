@@ -1,7 +1,7 @@
 """A real emulator, where a variable names one; everything else here rests on a stand-in.
 
-ROCWRIGHT_EMULATOR names it as for a user. ROCWRIGHT_TEST_ROCM may name the prefix of HIP's runtime and its hipcc
-(default: what is found without), ROCWRIGHT_TEST_ROCM_PYTHON an interpreter that can load that runtime.
+ROCWRIGHT_EMULATOR names it as for a user. ROCWRIGHT_TEST_ROCM may name the prefix of HIP's runtime and its
+hipcc (default: what is found without), ROCWRIGHT_TEST_ROCM_PYTHON an interpreter that can load that runtime.
 """
 
 from __future__ import annotations
