@@ -35,7 +35,10 @@ class ViewRow:
 
 @dataclass(frozen=True)
 class View:
-    """A result: its title, whether it passed with a sentence, what it ran on, a table, notes."""
+    """A result: its title, whether it passed with a sentence, what it ran on, a table, notes.
+
+    Of one that is `brief` a terminal shows the rows that are not good.
+    """
 
     title: str
     good: bool
@@ -44,6 +47,7 @@ class View:
     head: tuple[str, ...]
     rows: tuple[ViewRow, ...]
     notes: tuple[str, ...] = (_PROVES,)
+    brief: bool = False
 
 
 def view_of_calibration(found: Calibration, table: EmulatorTable) -> View:
@@ -113,6 +117,7 @@ def view_of_objects(found: LoadedCode) -> View:
         ("Code object", "File", "", "Kernels", "Why"),
         rows,
         tuple(notes),
+        brief=True,
     )
 
 
