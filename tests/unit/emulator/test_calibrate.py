@@ -42,9 +42,9 @@ def test_an_emulator_that_is_right(tmp_path: Path, capsys: pytest.CaptureFixture
     assert ended.code == 0, ended.err
     assert set(states(ended.out).values()) == {"right"}
     found = ended.json["calibrations"]["rocjitsu"]
-    assert [one["dispatches"] for one in found["answers"]] == [1] * 32
+    assert [one["dispatches"] for one in found["answers"]] == [1] * 34
     assert found["emulated"]["emulated"] is True
-    assert (found["emulated"]["target"], found["emulated"]["dispatches"]) == ("gfx942", 32)
+    assert (found["emulated"]["target"], found["emulated"]["dispatches"]) == ("gfx942", 34)
     assert found["compiler"].startswith(f"HIP_PLATFORM=amd {prefix}/bin/hipcc --offload-arch=gfx942 ")
     report = tmp_path / "test-reports/calibrate-gfx942-rocjitsu"
     for name in ("index.html", "report.md", "results.json"):
@@ -83,7 +83,7 @@ def test_what_it_is_wrong_about_costs_only_itself(
     found = states(ended.out)
     assert found.pop("pow") == state
     assert set(found.values()) == {"right"}
-    assert len(found) == 31
+    assert len(found) == 33
     assert ended.json["calibrations"]["rocjitsu"]["starts"] == (2 if fault == "crash" else 1)
 
 
