@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -62,7 +63,9 @@ class LoadedObject(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unkno
 class LoadedCode(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """All code objects for a target, loaded under an emulator; `absent` are split files without archives.
 
-    Nothing is computed by them: that an object loads says that it is found, whole and for this target.
+    Nothing is computed by them: that an object loads says that it is found, whole and for this target. Only
+    the runtime sets some memory, so that the emulated GPU is seen to execute a kernel. `read_s` are processor
+    seconds for taking the objects out of their files, `own_s` those of the runner beside the emulator.
     """
 
     schema: int
@@ -74,6 +77,7 @@ class LoadedCode(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     cpu_s: float = 0.0
     own_s: float = 0.0
     starts: int = 0
+    read_s: float = 0.0
 
     @property
     def bad(self) -> tuple[LoadedObject, ...]:
@@ -82,9 +86,9 @@ class LoadedCode(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def passed(self) -> bool:
-        """Whether every object loads, and there is one."""
+        """Whether every object loads, and there is one, and the GPU was seen to execute something."""
         loaded = any(one.state == "loads" for one in self.objects)
-        return loaded and not self.bad and not self.problem
+        return loaded and not self.bad and not self.problem and self.emulated.dispatches > 0
 
 
 def load_objects(
@@ -107,7 +111,9 @@ def load_objects(
     """
     base = emulator.require(target)
     with tempfile.TemporaryDirectory(prefix="rocwright-kernels-") as folder:
+        began = time.process_time()
         found, absent = gather_objects(paths, base, generic, Path(folder))
+        read_s = time.process_time() - began
         tasks = {str(number): one for number, one in enumerate(found)}
         with emulated(emulator, base, runtime) as session:
             whole = {name: task for name, task in tasks.items() if not task.problem}
@@ -144,6 +150,7 @@ def load_objects(
         driven.cpu_s,
         driven.own_s,
         driven.starts,
+        read_s,
     )
 
 

@@ -116,7 +116,7 @@ def test_whole_objects_load(
     assert (found["emulated"]["target"], found["emulated"]["emulated"]) == ("gfx942", True)
     page = (tmp_path / "test-reports/kernels-gfx942-rocjitsu/index.html").read_text()
     assert "<title>Code objects for gfx942 (emulated)</title>" in page
-    assert "none is launched" in page
+    assert "none of them is launched" in page
 
 
 @pytest.mark.parametrize(
@@ -254,6 +254,21 @@ def test_no_gpu_is_no_pass(
     assert ended.code == 1
     assert ended.json["loaded"]["rocjitsu"]["objects"][0]["state"] == "not run"
     assert "HIP shows no GPU" in ended.err
+
+
+def test_no_kernel_executed_is_no_pass(
+    tmp_path: Path,
+    objects: dict[str, bytes],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The objects load, and nothing shows that there is a GPU."""
+    monkeypatch.chdir(tmp_path)
+    library = fat(tmp_path / "code.hipfb", ("gfx942", objects["gfx942"]))
+    ended = run(capsys, *words(build(tmp_path / "rocm", fault="silent"), library, "--json"))
+    assert ended.code == 1
+    assert ended.json["loaded"]["rocjitsu"]["objects"][0]["state"] == "loads"
+    assert "no kernel was executed" in ended.err
 
 
 def test_two_emulators_are_compared(
