@@ -50,7 +50,7 @@ class Hip:
         return said or self.error(self.library.hipSetDevice(0)) or self.execute()
 
     def execute(self) -> str:
-        """Have the GPU set some memory: a kernel of the runtime's own, by which the GPU is seen to be there."""
+        """Have the GPU set some memory: a kernel of the runtime's own, by which it is seen to be there."""
         place = ctypes.c_void_p()
         said = self.error(self.library.hipMalloc(ctypes.byref(place), ctypes.c_size_t(_BYTES)))
         said = said or self.error(self.library.hipMemset(place, 1, ctypes.c_size_t(_BYTES)))
