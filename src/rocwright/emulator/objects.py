@@ -143,7 +143,7 @@ def load_objects(
     return LoadedCode(
         SCHEMA,
         record,
-        tuple(_judged(name, task, driven) for name, task in tasks.items()),
+        tuple(_features_told([_judged(name, task, driven) for name, task in tasks.items()])),
         absent,
         driven.problem,
         driven.wall_s,
@@ -203,10 +203,7 @@ def _judged(name: str, task: GatheredObject, driven: Driven) -> LoadedObject:
     except msgspec.ValidationError as error:
         return told("failed", f"its answer cannot be read: {error}")
     if line.state == "refused":
-        # Code for other features of this GPU is not its own.
-        return told(
-            "other GPU" if ":" in found.target and _no_binary(line.detail) else "refused", line.detail
-        )
+        return told("refused", line.detail)
     if line.bad:
         return told("kernel missing", line.bad[0][1], line.bad, line.bad_count)
     contradictions = list(_contradictions(task.kernels, line.shared))
@@ -215,9 +212,17 @@ def _judged(name: str, task: GatheredObject, driven: Driven) -> LoadedObject:
     return told("loads")
 
 
-def _no_binary(detail: str) -> bool:
-    """Whether the runtime says that there is no code for its GPU: hipErrorNoBinaryForGpu."""
-    return detail.startswith("error 209,")
+def _features_told(objects: Sequence[LoadedObject]) -> Iterator[LoadedObject]:
+    """With what is not for this GPU's features told apart: none of its kind loads, and another kind does.
+
+    A damaged object gets the same error as one for other features, so that alone says nothing.
+    """
+    loads = {one.target for one in objects if one.state == "loads"}
+    bases = {target.partition(":")[0] for target in loads}
+    for one in objects:
+        base, colon, _ = one.target.partition(":")
+        unlike = colon and one.state == "refused" and one.target not in loads and base in bases
+        yield msgspec.structs.replace(one, state="other GPU") if unlike else one
 
 
 def _contradictions(kernels: Iterable[DeviceKernel], shared: Mapping[str, int]) -> Iterator[tuple[str, str]]:

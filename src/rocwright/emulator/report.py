@@ -102,7 +102,8 @@ def view_of_objects(found: LoadedCode) -> View:
     elif found.passed:
         says = f"All of {_objects(len(found.objects))} load, with {kernels} kernels ({counted})"
     else:
-        says = f"{len(found.bad)} of {_objects(len(found.objects))} are wrong ({counted})"
+        is_ = "is" if len(found.bad) == 1 else "are"
+        says = f"{len(found.bad)} of {_objects(len(found.objects))} {is_} wrong ({counted})"
     notes = [_PROVES, "Code objects are loaded and their kernels looked up; none of them is launched."]
     notes += [f"{name} is split, and its archives are not beside it" for name in found.absent]
     if len(ordered) > _LISTED:

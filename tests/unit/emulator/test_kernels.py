@@ -210,6 +210,12 @@ def test_code_for_other_features_is_no_fault(
     assert ended.code == 0, ended.err
     found = {one["target"]: one["state"] for one in ended.json["loaded"]["rocjitsu"]["objects"]}
     assert found == {"gfx942:xnack+": "other GPU", "gfx942:xnack-": "loads"}
+    # One of the GPU's own kind that is refused is damaged, though the error is the same.
+    bad = fat(tmp_path / "bad.hipfb", ("gfx942:xnack-", objects["gfx1100"]))
+    ended = run(capsys, *words(tmp_path / "rocm", library, bad, "--json"))
+    assert ended.code == 1
+    states = [one["state"] for one in ended.json["loaded"]["rocjitsu"]["objects"]]
+    assert sorted(states) == ["loads", "other GPU", "refused"]
 
 
 @pytest.mark.parametrize("fault", ["crash", "hang"])
