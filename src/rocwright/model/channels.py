@@ -20,6 +20,8 @@ _KEY = re.compile(r"ed25519:[A-Za-z0-9+/]{43}=")
 _LOGIN = re.compile(r"(?<=://)[^/\s]+@")
 
 
+# What a suite has to pass on: a GPU (a suite of the host: the machine), or a GPU that an emulator plays.
+Asked = Literal["gpu", "emulated"]
 # What a key may answer for: `release` for sets, what is listed, waivers, bypasses and promotions; `evidence`
 # for what was built, checked and tested; `root` for who these are.
 Role = Literal["release", "evidence", "root"]
@@ -75,6 +77,8 @@ class Channel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     `after` is the channel that a set must be in before; at most `listed` sets are on the pages. With `keys`
     or `trust` (see `Channels.trusted`) nothing counts but what these keys signed; `keys` have every role.
     Without `overrides`, a check from which a rocwright.toml took rules away does not count as passed.
+    `device` is what suites for each target have to pass on: a channel with `emulated` asks for emulated GPUs
+    where others ask for GPUs, and says so on its page.
     """
 
     name: str
@@ -85,6 +89,7 @@ class Channel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     keys: tuple[str, ...] = ()
     overrides: bool = True
     trust: Trusted | None = None
+    device: Asked = "gpu"
 
     @property
     def trusted(self) -> Trusted | None:
@@ -113,10 +118,14 @@ class Publisher(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Suite(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A suite of tests that the gate `tested` asks for, once for a set or for each of its targets."""
+    """A suite of tests that the gate `tested` asks for, once for a set or for each of its targets.
+
+    With the device `emulated` it has to pass on emulated GPUs, beside what other rows of its name ask for.
+    """
 
     name: str
     per: Literal["set", "target"]
+    device: Asked = "gpu"
 
 
 class Retention(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -225,6 +234,11 @@ class Channels(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         lists = [keys for keys in self.trusted.values() if isinstance(keys, tuple)]
         for key in (*(key for one in self.channel for key in one.keys), *sum(lists, ())):
             require_public(key)
+
+    def per(self, suite: str, device: str = "gpu") -> Literal["set", "target"] | None:
+        """Whether a suite runs once for a set or for each target; None for one that no channel asks for."""
+        rows = [one for one in self.suite if one.name == suite]
+        return next((one.per for one in sorted(rows, key=lambda row: row.device != device)), None)
 
     def named(self, name: str) -> Channel:
         """The channel with this name or prefix; raises `InvalidInput` naming those there are."""

@@ -16,6 +16,8 @@ import msgspec
 Verdict = Literal[
     "passed", "failed", "error", "crashed", "hung", "memory", "xpassed", "flaky", "xfailed", "skipped"
 ]
+# What ran the code for a GPU: a GPU, an emulator that plays one, or nothing (a run on the host alone).
+DeviceKind = Literal["gpu", "emulated", "none"]
 BAD: frozenset[Verdict] = frozenset(("failed", "error", "crashed", "hung", "memory", "xpassed"))
 # Of several attempts or parts of one test the first in this order counts.
 WORST_FIRST: tuple[Verdict, ...] = (
@@ -62,7 +64,10 @@ class CaseResult(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown
 
 class Ran(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """Where and with what a run ran; `target` is the GPU's (empty: no GPU), versions are those of the
-    wheels."""
+    wheels.
+
+    `device` says what a target was of. Records that do not say it are older than emulated GPUs: a GPU's.
+    """
 
     suite: str
     config: str = "default"
@@ -74,19 +79,41 @@ class Ran(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields
     shard: int = 1
     shards: int = 1
     attempt: int = 1
+    device: DeviceKind = "gpu"
+
+    @property
+    def kind(self) -> DeviceKind:
+        """What ran the code for a GPU; without a target nothing did, whatever `device` says."""
+        return self.device if self.target else "none"
+
+    @property
+    def emulated(self) -> bool:
+        """Whether an emulator played the GPU."""
+        return self.kind == "emulated"
+
+    @property
+    def where(self) -> str:
+        """The target for people: `gfx942`, `gfx942 (emulated)`; empty for none."""
+        return on_device(self.target, emulated=self.emulated)
 
     @property
     def key(self) -> str:
-        """A readable name of the run in a matrix: `units-default-gfx942-1of4`."""
-        target = self.target or "cpu"
+        """A readable name of the run in a matrix: `units-default-gfx942-1of4`, and of one on an emulated GPU
+        `smoke-gpu-default-gfx942-emulated-1of1`."""
+        target = f"{self.target or 'cpu'}{'-emulated' if self.emulated else ''}"
         return f"{self.suite}-{self.config}-{target}-{self.shard}of{self.shards}"
+
+
+def on_device(target: str, *, emulated: bool) -> str:
+    """A target for people, with the word where an emulator plays the GPU."""
+    return f"{target} (emulated)" if emulated else target
 
 
 # Suites and configurations may hold dashes: those of this project are known, of others only the usual
 # configuration.
 _KEY = re.compile(
     r"(?P<suite>units|full|smoke-host|smoke-gpu|.+(?=-default-))-(?P<config>.+)"
-    r"-(?P<target>cpu|gfx[0-9a-f]+|sm_[0-9]+[a-z]?)-(?P<shard>[0-9]+)of(?P<shards>[0-9]+)"
+    r"-(?P<target>cpu|gfx[0-9a-f]+|sm_[0-9]+[a-z]?)(?P<emulated>-emulated)?-(?P<shard>[0-9]+)of(?P<shards>[0-9]+)"
 )
 
 
@@ -97,14 +124,39 @@ def run_of_key(text: str) -> Ran | None:
         return None
     target = "" if match["target"] == "cpu" else match["target"]
     return Ran(
-        match["suite"], match["config"], target, shard=int(match["shard"]), shards=int(match["shards"])
+        match["suite"],
+        match["config"],
+        target,
+        shard=int(match["shard"]),
+        shards=int(match["shards"]),
+        device="emulated" if match["emulated"] else "gpu",
     )
+
+
+class Emulation(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """What played the GPU: an emulator by name, version and the sha256 of its library, the name of the
+    configuration that it was given, and the HIP runtime above it. `dispatches` are the kernels that it
+    executed."""
+
+    emulator: str
+    version: str = ""
+    digest: str = ""
+    configuration: str = ""
+    runtime: str = ""
+    dispatches: int = 0
+
+    def __str__(self) -> str:
+        by = " ".join(filter(None, (self.emulator, self.version)))
+        more = [self.configuration, f"HIP {self.runtime}" if self.runtime else ""]
+        more.append(f"{self.dispatches:,} dispatch{'' if self.dispatches == 1 else 'es'}")
+        return ", ".join(filter(None, (by, *more)))
 
 
 class RunRecord(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """One run, as its `results.json` holds it. `complete` is false where the run was stopped before its
-    end. `start_s` are the seconds from the start of a worker to its first file collected, which imports
-    torch; `collect_s` those that each file took that a worker collected behind another one."""
+    end. `emulation` is what played the GPU of a run on an emulated one, and of no other. `start_s` are the
+    seconds from the start of a worker to its first file collected, which imports torch; `collect_s` those
+    that each file took that a worker collected behind another one."""
 
     ran: Ran
     results: tuple[CaseResult, ...]
@@ -116,6 +168,12 @@ class RunRecord(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_
     notes: tuple[str, ...] = ()
     start_s: float = 0.0
     collect_s: dict[str, float] = {}
+    emulation: Emulation | None = None
+
+    def __post_init__(self) -> None:
+        # A record that loses one of the two is not to become one of a GPU.
+        if (self.emulation is not None) != self.ran.emulated:
+            raise ValueError("a run on an emulated GPU, and no other, names its emulator")
 
     @property
     def bad(self) -> tuple[CaseResult, ...]:

@@ -8,7 +8,7 @@ from datetime import date
 import msgspec
 
 from rocwright.errors import InvalidData
-from rocwright.model.channels import Channel
+from rocwright.model.channels import Asked, Channel
 from rocwright.model.sets import BYPASS, PROMOTION, TEST, Statement
 from rocwright.store.objects.protocol import ObjectStore
 from rocwright.store.sets.records import read_statements
@@ -16,7 +16,10 @@ from rocwright.store.statements import Bypass, bypasses_about, latest_results
 
 
 class Untested(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A test that a set was promoted without: why, to which last day, who answers for it, since when."""
+    """A test that a set was promoted without: why, to which last day, who answers for it, since when.
+
+    `device` is what it was asked for on; `emulated` says that it passed on an emulated GPU, which is no GPU.
+    """
 
     set: str
     suite: str
@@ -25,6 +28,8 @@ class Untested(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     expires: date
     by: str = ""
     at: date | None = None
+    device: Asked = "gpu"
+    emulated: bool = False
 
 
 def untested_in(store: ObjectStore, channel: Channel, sets: Iterable[str]) -> tuple[Untested, ...]:
@@ -48,7 +53,19 @@ def _of_set(store: ObjectStore, channel: Channel, digest: str) -> Iterator[Untes
         result = passed.get(one.required)
         if result is None or result.result != "passed":
             asked = one.required
-            yield Untested(digest, asked.suite, asked.target, one.reason, one.expires, one.by, one.at)
+            other = passed.get(msgspec.structs.replace(asked, device="emulated"))
+            emulated = not asked.emulated and other is not None and other.result == "passed"
+            yield Untested(
+                digest,
+                asked.suite,
+                asked.target,
+                one.reason,
+                one.expires,
+                one.by,
+                one.at,
+                asked.device,
+                emulated,
+            )
 
 
 def _rested_on(
