@@ -1,0 +1,120 @@
+"""The table of emulators: how each is found and started, and what its results are worth."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+
+from rocwright.errors import UsageError
+from rocwright.model.gpu import in_order, parse_target
+
+_Seconds = Annotated[float, msgspec.Meta(gt=0)]
+
+
+class EmulatorLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Seconds: until the emulated GPU is there, one operation of the calibration, one code object."""
+
+    start_s: _Seconds
+    operation_s: _Seconds
+    object_s: _Seconds
+
+
+class RuntimeRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Where HIP's runtime is looked for: a pattern of its file, directories below a prefix, packages."""
+
+    library: str
+    directories: tuple[str, ...]
+    packages: tuple[str, ...]
+    system: tuple[str, ...]
+
+
+class EmulatorRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """An emulator that is preloaded: its file, its configurations, what it wants, how its log reads.
+
+    `dispatch` is a pattern of the line that says that a kernel was handed to the GPU.
+    """
+
+    name: str
+    library: str
+    directories: tuple[str, ...]
+    configurations: tuple[str, ...]
+    patterns: tuple[str, ...]
+    packages: tuple[str, ...]
+    set: dict[str, str]
+    write: dict[str, str]
+    log: str
+    dispatch: str
+    version: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        # As ValueErrors they become messages that name the file.
+        for pattern in (*self.patterns, self.dispatch):
+            try:
+                compiled = re.compile(pattern)
+            except re.error as error:
+                raise ValueError(f"the emulator {self.name} has a pattern {pattern!r}: {error}") from error
+            if pattern != self.dispatch and "target" not in compiled.groupindex:
+                raise ValueError(f"the pattern {pattern!r} of the emulator {self.name} names no target")
+
+
+class EmulatorTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The whole table."""
+
+    variable: str
+    prefixes: tuple[str, ...]
+    prefix_variables: tuple[str, ...]
+    limits: EmulatorLimits
+    runtime: RuntimeRow
+    emulator: tuple[EmulatorRow, ...]
+
+
+@dataclass(frozen=True)
+class Emulator:
+    """An emulator that was found: `library` is preloaded, or (`row` is None) a program that runs commands.
+
+    `configurations` maps targets to files; a program's are its own, and its paths are None. `found` says how
+    it was found. `digest` is the sha256 of `library`.
+    """
+
+    name: str
+    version: str
+    library: Path
+    configurations: Mapping[str, Path | None]
+    found: str
+    digest: str
+    row: EmulatorRow | None = None
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """The targets that it can be, in the hardware's order."""
+        return in_order(self.configurations)
+
+    def require(self, target: str) -> str:
+        """The base name of a target that it can be; raises `UsageError` naming those that it can."""
+        base = parse_target(target).base
+        if base not in self.configurations:
+            able = ", ".join(self.targets) or "none"
+            raise UsageError(
+                f"{self.name} has no configuration for {base}; it has some for {able}",
+                where=self.library,
+                next_step="name one of these targets, or another emulator: --emulator",
+            )
+        return base
+
+
+@dataclass(frozen=True)
+class HipRuntime:
+    """HIP's runtime: its library, its version as the file's name says it, and where the loader has to look.
+
+    `directories` are for LD_LIBRARY_PATH; empty where the loader finds it, or what loads it, by itself.
+    """
+
+    library: Path
+    version: str
+    directories: tuple[Path, ...] = ()
