@@ -10,6 +10,8 @@ from typing import Literal
 
 import msgspec
 
+from rocwright.model.emulated import Emulated
+
 # `crashed`: its process ended in the test (a signal, `os._exit`); `hung`: it did not end in its time;
 # `memory`: its process grew past its limit; `flaky`: failed, and passed when it was run again. `xpassed` is a
 # failure: an entry says that the test fails, and it does not.
@@ -133,25 +135,6 @@ def run_of_key(text: str) -> Ran | None:
     )
 
 
-class Emulation(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """What played the GPU: an emulator by name, version and the sha256 of its library, the name of the
-    configuration that it was given, and the HIP runtime above it. `dispatches` are the kernels that it
-    executed."""
-
-    emulator: str
-    version: str = ""
-    digest: str = ""
-    configuration: str = ""
-    runtime: str = ""
-    dispatches: int = 0
-
-    def __str__(self) -> str:
-        by = " ".join(filter(None, (self.emulator, self.version)))
-        more = [self.configuration, f"HIP {self.runtime}" if self.runtime else ""]
-        more.append(f"{self.dispatches:,} dispatch{'' if self.dispatches == 1 else 'es'}")
-        return ", ".join(filter(None, (by, *more)))
-
-
 class RunRecord(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """One run, as its `results.json` holds it. `complete` is false where the run was stopped before its
     end. `emulation` is what played the GPU of a run on an emulated one, and of no other. `start_s` are the
@@ -168,7 +151,7 @@ class RunRecord(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_
     notes: tuple[str, ...] = ()
     start_s: float = 0.0
     collect_s: dict[str, float] = {}
-    emulation: Emulation | None = None
+    emulation: Emulated | None = None
 
     def __post_init__(self) -> None:
         # A record that loses one of the two is not to become one of a GPU.

@@ -208,7 +208,7 @@ def _detail(states: Sequence[ShardState], judged: Judged) -> str:
     )
     told = ", ".join(f"{number} {verdict}" for verdict, number in sorted(counts.items())) or "no test"
     silent = sum(one.state == "no report" for one in states)
-    by = {str(one.emulation) for one in states if one.emulation}
+    by = {one.emulation.told() for one in states if one.emulation}
     told += f"; emulated by {'; '.join(sorted(by))}" if by else ""
     told += f"; {new} new failures" if new else ""
     return told + (f"; {silent} of {len(states)} runs gave no report" if silent else "")

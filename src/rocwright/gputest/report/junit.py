@@ -81,7 +81,8 @@ def _file_text(file: str, results: Sequence[CaseResult], record: RunRecord) -> s
     name = f"{file} on {record.ran.where}" if record.ran.emulated else file
     lines = ['<?xml version="1.0" encoding="utf-8"?>', f"<testsuites><testsuite name={_quoted(name)}{head}>"]
     if record.ran.emulated:
-        told = {_DEVICE: record.ran.kind, "rocwright_emulator": str(record.emulation)}
+        told: dict[str, str] = {_DEVICE: record.ran.kind}
+        told |= {"rocwright_emulator": record.emulation.told()} if record.emulation else {}
         lines.append(_properties(told))
     lines += [_case_text(one) for one in results]
     return "\n".join([*lines, "</testsuite></testsuites>", ""])

@@ -82,7 +82,7 @@ def completed(about: About, judged: Judged) -> About:
         rocm=about.rocm or said("rocm"),
         python=about.python or said("python"),
         family=about.family or ", ".join(in_order({one.where for one in ran} - {""})),
-        emulator="; ".join(sorted({str(one.emulation) for one in judged.shards if one.emulation})),
+        emulator="; ".join(sorted({one.emulation.told() for one in judged.shards if one.emulation})),
         emulated=any(one.emulated for one in judged.shards),
     )
 

@@ -14,7 +14,8 @@ from typing import Any, Literal
 import msgspec
 
 from rocwright.errors import InvalidData, UsageError
-from rocwright.model.testing import CaseResult, DeviceKind, Emulation, Ran, on_device
+from rocwright.model.emulated import Emulated
+from rocwright.model.testing import CaseResult, DeviceKind, Ran, on_device
 
 SCHEMA = "rocwright.test-report/1"
 
@@ -41,7 +42,7 @@ class Report(msgspec.Struct, frozen=True):
     problems: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     names: tuple[str, ...] = ()
-    emulation: Emulation | None = None
+    emulation: Emulated | None = None
 
 
 class Expected(msgspec.Struct, frozen=True, order=True):
@@ -71,7 +72,7 @@ class ShardState(msgspec.Struct, frozen=True):
     notes: tuple[str, ...] = ()
     suite: str = ""
     device: DeviceKind = "gpu"
-    emulation: Emulation | None = None
+    emulation: Emulated | None = None
 
     @property
     def emulated(self) -> bool:

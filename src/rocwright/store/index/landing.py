@@ -313,7 +313,7 @@ def _not_tested(bypasses: Sequence[Untested]) -> str:
     for one in bypasses:
         where = on_device(one.target, emulated=one.device == "emulated")
         test = f"{one.suite} on {where}" if where else one.suite
-        test += ", which passed on an emulated GPU alone" if one.emulated else ""
+        test += ", which passed on an emulated GPU alone" if one.emulated is True else ""
         by = f", by {one.by}" if one.by else ""
         link = f'<a href="../{set_prefix(one.set)}index.html">{escape(one.set[:12])}</a>'
         said = f"without {test}: {one.reason} (until {one.expires}{by})"

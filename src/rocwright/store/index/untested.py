@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from datetime import date
+from typing import Literal
 
 import msgspec
 
 from rocwright.errors import InvalidData
-from rocwright.model.channels import Asked, Channel
+from rocwright.model.channels import Channel
 from rocwright.model.sets import BYPASS, PROMOTION, TEST, Statement
 from rocwright.store.objects.protocol import ObjectStore
 from rocwright.store.sets.records import read_statements
@@ -28,8 +29,9 @@ class Untested(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     expires: date
     by: str = ""
     at: date | None = None
-    device: Asked = "gpu"
-    emulated: bool = False
+    # Left out where there is nothing to say: what older editions wrote stays the same bytes.
+    device: Literal["emulated"] | msgspec.UnsetType = msgspec.UNSET
+    emulated: Literal[True] | msgspec.UnsetType = msgspec.UNSET
 
 
 def untested_in(store: ObjectStore, channel: Channel, sets: Iterable[str]) -> tuple[Untested, ...]:
@@ -55,6 +57,7 @@ def _of_set(store: ObjectStore, channel: Channel, digest: str) -> Iterator[Untes
             asked = one.required
             other = passed.get(msgspec.structs.replace(asked, device="emulated"))
             emulated = not asked.emulated and other is not None and other.result == "passed"
+            unsaid = msgspec.UNSET
             yield Untested(
                 digest,
                 asked.suite,
@@ -63,8 +66,8 @@ def _of_set(store: ObjectStore, channel: Channel, digest: str) -> Iterator[Untes
                 one.expires,
                 one.by,
                 one.at,
-                asked.device,
-                emulated,
+                "emulated" if asked.emulated else unsaid,
+                True if emulated else unsaid,
             )
 
 
