@@ -12,7 +12,7 @@ import sys
 import tempfile
 import threading
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,7 +27,7 @@ from rocwright.system.files import sha256_file
 
 # `done`: to its end, with a kernel executed; `no dispatch`: to its end, and none was.
 Ended = Literal["done", "failed", "crashed", "hung", "no dispatch"]
-_LATE = "ended by force: not done after"
+_LATE = "ended by force: "
 _SAID = 40
 _SCRATCH = "rocwright-emulated-"
 
@@ -106,8 +106,13 @@ class Session:
         env: Mapping[str, str] | None = None,
         log: Path | None = None,
         dispatching: bool = True,
+        heard: Callable[[str], None] | None = None,
+        until: Callable[[], str | None] | None = None,
     ) -> Run:
-        """Run a command to its end, whichever; `dispatching`: one that executes no kernel has not passed."""
+        """Run a command to its end, whichever; `dispatching`: one that executes no kernel has not passed.
+
+        `heard` is told each line that it prints, `until` is asked for a reason to end it, which is a hang.
+        """
         before = self.dispatches if self._log is not None else 0
         try:
             done = process.run(
@@ -117,6 +122,8 @@ class Session:
                 drop_env=self.drop_env,
                 log=log,
                 limit_s=limit_s,
+                heard=heard,
+                until=until,
             )
         except CommandFailed as error:
             late = error.tail.rpartition("\n")[2].startswith(_LATE)

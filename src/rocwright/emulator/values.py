@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -63,6 +63,20 @@ class EmulatorRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 raise ValueError(f"the pattern {pattern!r} of the emulator {self.name} names no target")
 
 
+class OperationRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """An operation of the calibration, and what it takes of the instruction set."""
+
+    name: str
+    what: str
+
+
+class RestsRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Patterns over names in small letters, and the operations that what they fit rests on."""
+
+    names: tuple[str, ...]
+    on: tuple[str, ...]
+
+
 class EmulatorTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The whole table."""
 
@@ -72,6 +86,15 @@ class EmulatorTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     limits: EmulatorLimits
     runtime: RuntimeRow
     emulator: tuple[EmulatorRow, ...]
+    verdict: dict[Literal["right", "refused", "wrong", "unsure", "uncalibrated"], str]
+    operation: tuple[OperationRow, ...]
+    rests: tuple[RestsRow, ...]
+
+    def __post_init__(self) -> None:
+        known = {row.name for row in self.operation}
+        for row in self.rests:
+            if strange := [name for name in row.on if name not in known]:
+                raise ValueError(f"a row of what rests names the operation {strange[0]!r}, which has no row")
 
 
 @dataclass(frozen=True)

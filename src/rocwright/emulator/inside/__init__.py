@@ -1,0 +1,1 @@
+"""What runs in the tested environment under an emulator; standard library only."""

@@ -1,0 +1,263 @@
+"""Code objects by themselves: the runtime loads each, finds every kernel in it and tells its attributes."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from rocwright.binary.view import mapped
+from rocwright.device_code.descriptors import DeviceKernel, read_kernels
+from rocwright.device_code.tree.code import list_device_code
+from rocwright.device_code.tree.extract import Extracted, extract
+from rocwright.emulator.drive import Driven, drive
+from rocwright.emulator.session import emulated
+from rocwright.emulator.values import Emulator, EmulatorTable, HipRuntime
+from rocwright.errors import InvalidElf, InvalidInput
+from rocwright.model.emulated import Emulated
+from rocwright.model.gpu import in_order, parse_target
+
+SCRIPT = Path(__file__).resolve().parent / "inside" / "rocwright_load.py"
+SCHEMA = 1
+# `other GPU`: for features that the emulated GPU has not; the runtime is right to refuse it.
+ObjectState = Literal[
+    "loads",
+    "other GPU",
+    "refused",
+    "damaged",
+    "kernel missing",
+    "contradiction",
+    "crashed",
+    "hung",
+    "failed",
+    "not run",
+]
+GOOD: frozenset[ObjectState] = frozenset(("loads", "other GPU"))
+_NAMED = 20
+
+
+class LoadedObject(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """One code object: `source` is its file, `kernel` and `index` what an archive calls it.
+
+    `kernels` counts those that it holds; `bad` names some that are wrong, each with why, of `bad_count`.
+    """
+
+    source: str
+    kernel: str
+    target: str
+    state: ObjectState
+    index: int | None = None
+    size: int = 0
+    kernels: int = 0
+    detail: str = ""
+    bad: tuple[tuple[str, str], ...] = ()
+    bad_count: int = 0
+
+    @property
+    def name(self) -> str:
+        """As people see it: `lib/librocrand.so#3 (gfx942)`."""
+        return f"{self.kernel}{'' if self.index is None else f'#{self.index}'} ({self.target})"
+
+
+class LoadedCode(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """All code objects for a target, loaded under an emulator; `absent` are split files without archives.
+
+    Nothing is computed by them: that an object loads says that it is found, whole and for this target.
+    """
+
+    schema: int
+    emulated: Emulated
+    objects: tuple[LoadedObject, ...]
+    absent: tuple[str, ...] = ()
+    problem: str = ""
+    seconds: float = 0.0
+    cpu_s: float = 0.0
+    own_s: float = 0.0
+    starts: int = 0
+
+    @property
+    def bad(self) -> tuple[LoadedObject, ...]:
+        """Those that speak against what was tested."""
+        return tuple(one for one in self.objects if one.state not in GOOD)
+
+    @property
+    def passed(self) -> bool:
+        """Whether every object loads, and there is one."""
+        loaded = any(one.state == "loads" for one in self.objects)
+        return loaded and not self.bad and not self.problem
+
+
+@dataclass(frozen=True)
+class _Task:
+    object: Extracted
+    kernels: tuple[DeviceKernel, ...]
+    problem: str = ""
+
+
+def load_objects(
+    paths: Sequence[Path],
+    emulator: Emulator,
+    target: str,
+    runtime: HipRuntime,
+    table: EmulatorTable,
+    *,
+    generic: Mapping[str, Iterable[str]],
+    python: Path | None = None,
+    log: Path | None = None,
+    note: Callable[[str], None] = lambda _: None,
+) -> LoadedCode:
+    """Load every code object in files, directories and wheels that the target runs.
+
+    `generic` maps generic targets to those that run their code. `python` is the interpreter that loads HIP's
+    runtime (default: this one). Raises `InvalidInput` for a damaged file, and where nothing has code for the
+    target; `UsageError` for a target without a configuration.
+    """
+    base = emulator.require(target)
+    wanted = _wanted(paths, base, generic)
+    with tempfile.TemporaryDirectory(prefix="rocwright-kernels-") as folder:
+        extraction = extract(paths, Path(folder) / "code", targets=frozenset(wanted))
+        tasks = {str(number): _task(one) for number, one in enumerate(extraction.written)}
+        with emulated(emulator, base, runtime) as session:
+            whole = {name: task for name, task in tasks.items() if not task.problem}
+            scratch = Path(folder)
+            _write_tasks(scratch / "tasks.json", runtime, whole)
+
+            def command(rest: Sequence[str]) -> list[str]:
+                (scratch / "names.json").write_bytes(msgspec.json.encode(list(rest)))
+                program = python or Path(sys.executable)
+                return [
+                    str(program),
+                    "-I",
+                    str(SCRIPT),
+                    *map(str, (scratch / "tasks.json", scratch / "names.json")),
+                ]
+
+            driven = drive(
+                session,
+                command,
+                list(whole),
+                start_s=table.limits.start_s,
+                each_s=table.limits.object_s,
+                log=log,
+                note=lambda name: note(whole[name].object.kernel),
+            )
+            record = msgspec.structs.replace(session.record(), dispatches=driven.dispatches)
+    return LoadedCode(
+        SCHEMA,
+        record,
+        tuple(_judged(name, task, driven) for name, task in tasks.items()),
+        extraction.absent,
+        driven.problem,
+        driven.wall_s,
+        driven.cpu_s,
+        driven.own_s,
+        driven.starts,
+    )
+
+
+def _wanted(paths: Sequence[Path], base: str, generic: Mapping[str, Iterable[str]]) -> tuple[str, ...]:
+    """The targets, spelled in full, whose code may run on `base`; raises `InvalidInput` without any."""
+    listing = list_device_code(paths)
+    if listing.damaged:
+        raise listing.damaged[0]
+    held = {name for file in listing.files for name in file.targets}
+    for file in listing.files:
+        held |= {code.target for code in file.code}
+    also = {name for name, members in generic.items() if base in members}
+    found = tuple(name for name in in_order(held) if parse_target(name).base in {base, *also})
+    if not found:
+        names = " ".join(path.name for path in paths)
+        has = ", ".join(in_order(held))
+        raise InvalidInput(
+            f"{names}: no code for {base}" + (f"; there is some for {has}" if has else ""),
+            next_step="build it for this target, or emulate one that it has code for",
+        )
+    return found
+
+
+def _task(one: Extracted) -> _Task:
+    try:
+        with mapped(one.path) as file:
+            return _Task(one, read_kernels(file))
+    except InvalidElf as error:
+        return _Task(one, (), error.what.replace(str(one.path), "it"))
+
+
+def _write_tasks(path: Path, runtime: HipRuntime, tasks: Mapping[str, _Task]) -> None:
+    objects = {
+        name: {"path": str(task.object.path), "kernels": [one.name for one in task.kernels]}
+        for name, task in tasks.items()
+    }
+    path.write_bytes(msgspec.json.encode({"library": str(runtime.library), "objects": objects}))
+
+
+class _Line(msgspec.Struct, frozen=True):
+    """What the script prints of an object."""
+
+    state: Literal["loads", "refused", "kernel missing"]
+    detail: str = ""
+    bad: tuple[tuple[str, str], ...] = ()
+    bad_count: int = 0
+    shared: dict[str, int] = {}
+
+
+def _judged(name: str, task: _Task, driven: Driven) -> LoadedObject:
+    found = task.object
+
+    def told(
+        state: ObjectState, detail: str = "", bad: Sequence[tuple[str, str]] = (), count: int = 0
+    ) -> LoadedObject:
+        return LoadedObject(
+            found.source,
+            found.kernel,
+            found.target,
+            state,
+            found.index,
+            found.size,
+            len(task.kernels),
+            detail,
+            tuple(bad[:_NAMED]),
+            count or len(bad),
+        )
+
+    if task.problem:
+        return told("damaged", task.problem)
+    done = driven.done.get(name)
+    if done is None:
+        return told("not run", driven.problem)
+    if done.lost is not None:
+        return told(done.lost, done.said.strip().rpartition("\n")[2])
+    try:
+        line = msgspec.convert(dict[str, Any](done.line), _Line)
+    except msgspec.ValidationError as error:
+        return told("failed", f"its answer cannot be read: {error}")
+    if line.state == "refused":
+        # Code for other features of this GPU is not its own.
+        return told(
+            "other GPU" if ":" in found.target and _no_binary(line.detail) else "refused", line.detail
+        )
+    if line.bad:
+        return told("kernel missing", line.bad[0][1], line.bad, line.bad_count)
+    contradictions = list(_contradictions(task.kernels, line.shared))
+    if contradictions:
+        return told("contradiction", contradictions[0][1], contradictions)
+    return told("loads")
+
+
+def _no_binary(detail: str) -> bool:
+    """Whether the runtime says that there is no code for its GPU: hipErrorNoBinaryForGpu."""
+    return detail.startswith("error 209,")
+
+
+def _contradictions(kernels: Iterable[DeviceKernel], shared: Mapping[str, int]) -> Iterator[tuple[str, str]]:
+    for kernel in kernels:
+        if kernel.trouble:
+            yield kernel.name, kernel.trouble
+        elif kernel.metadata is not None and shared.get(kernel.name, 0) not in (0, kernel.metadata.lds):
+            said = shared[kernel.name]
+            yield kernel.name, f"the runtime says {said} bytes of LDS, the metadata {kernel.metadata.lds}"
