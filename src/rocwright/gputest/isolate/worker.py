@@ -79,7 +79,14 @@ class Worker:
         # -u: what a test prints through Python's buffer would be lost with the process.
         # Not resolved: a virtual environment is known by the link to its interpreter.
         python = os.path.abspath(plan.python) if plan.python.parent != Path() else plan.python  # noqa: PTH100
-        words = [python, "-u", inside_directory() / "rocwright_worker.py", json.dumps(told), *arguments]
+        words = [
+            *plan.before,
+            python,
+            "-u",
+            inside_directory() / "rocwright_worker.py",
+            json.dumps(told),
+            *arguments,
+        ]
         self.started_at = self.log.stat().st_size if self.log.exists() else 0
         try:
             self.child = Child(
