@@ -1,8 +1,8 @@
 """A stand-in for an emulator and for HIP's runtime, built by gcc: they play finding, starting and faults.
 
 Nothing of an instruction set is executed by them. `build` makes a prefix as an installation of the real one
-looks: the library, its configurations, its version; the runtime; a compiler that gives out a program which was
-built before.
+looks: the library, its configurations, its version; the runtime; a compiler that gives out a program which
+was built before.
 """
 
 from __future__ import annotations
@@ -34,7 +34,14 @@ def _built() -> Path:
     shared = [*options, "-shared", "-fPIC"]
     for words in (
         [*shared, str(_HERE / "preload.c"), "-o", str(place / "librocjitsu.so")],
-        [*shared, "-Wl,-soname,libamdhip64.so.7", str(_HERE / "runtime.c"), "-o", str(place / RUNTIME), "-ldl"],
+        [
+            *shared,
+            "-Wl,-soname,libamdhip64.so.7",
+            str(_HERE / "runtime.c"),
+            "-o",
+            str(place / RUNTIME),
+            "-ldl",
+        ],
         [*options, str(_HERE / "program.c"), "-o", str(place / "program"), str(place / RUNTIME)],
     ):
         done = subprocess.run(words, check=False, text=True, capture_output=True)

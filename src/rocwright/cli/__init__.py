@@ -111,6 +111,8 @@ _TEST = CommandGroup(
             "smoke": "gputest.smoke:gputest_smoke",
             "units": "gputest.pytorch:gputest_units",
             "full": "gputest.pytorch:gputest_full",
+            "calibrate": "gputest.emulated:gputest_calibrate",
+            "kernels": "gputest.emulated:gputest_kernels",
             "plan": "gputest.shards:gputest_plan",
             "report": "gputest.report:gputest_report",
             "skips": _SKIPS,

@@ -156,9 +156,7 @@ def calibrate(
             note=note,
         )
         record = msgspec.structs.replace(session.record(), dispatches=driven.dispatches)
-    # A program that emulates tells its kernels when all is over.
-    counted = emulator.row is not None
-    answers = tuple(_answer(name, driven, counted=counted) for name in wanted)
+    answers = tuple(_answer(name, driven) for name in wanted)
     return Calibration(
         SCHEMA, record, answers, driven.problem, driven.wall_s, driven.cpu_s, driven.own_s, driven.starts
     )
@@ -175,14 +173,14 @@ class _Line(msgspec.Struct, frozen=True):
     detail: str = ""
 
 
-def _answer(name: str, driven: Driven, *, counted: bool) -> OperationAnswer:
+def _answer(name: str, driven: Driven) -> OperationAnswer:
     done = driven.done.get(name)
     if done is None:
         return OperationAnswer(name, "not run", detail=driven.problem)
     if done.lost is not None:
         last = done.said.strip().rpartition("\n")[2]
-        return OperationAnswer(name, done.lost, detail=last, dispatches=done.dispatches)
-    executed = done.dispatches if counted else driven.dispatches
+        return OperationAnswer(name, done.lost, detail=last, dispatches=done.dispatches or 0)
+    executed = driven.dispatches if done.dispatches is None else done.dispatches
     try:
         line = msgspec.convert(dict(done.line), _Line)
     except msgspec.ValidationError as error:
@@ -190,9 +188,7 @@ def _answer(name: str, driven: Driven, *, counted: bool) -> OperationAnswer:
     state: State = line.state
     if state == "right" and not executed:
         state = "no dispatch"
-    return OperationAnswer(
-        name, state, line.of, line.wrong, line.worst, line.seconds, line.detail, done.dispatches
-    )
+    return OperationAnswer(name, state, line.of, line.wrong, line.worst, line.seconds, line.detail, executed)
 
 
 # -- kept, since a calibration holds as long as emulator, configuration, runtime and program are the same

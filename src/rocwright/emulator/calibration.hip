@@ -11,6 +11,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <string>
 #include <vector>
@@ -812,7 +813,16 @@ static std::string escaped(const std::string& text) {
     return found;
 }
 
+// Into the emulator's log, in order with its own lines, where whoever started this says where it is.
+static void mark(const char* kind, const char* name) {
+    static FILE* log = getenv("ROCWRIGHT_EMULATOR_LOG") ? fopen(getenv("ROCWRIGHT_EMULATOR_LOG"), "a") : nullptr;
+    if (!log) return;
+    fprintf(log, "\n\x1e%s %s\n", kind, name);
+    fflush(log);
+}
+
 static void one(const Operation& operation) {
+    mark("begin", operation.name);
     printf("{\"begin\": \"%s\"}\n", operation.name);
     fflush(stdout);
     auto began = std::chrono::steady_clock::now();
@@ -826,6 +836,7 @@ static void one(const Operation& operation) {
         state = "refused";
         detail = refused.what;
     }
+    mark("end", operation.name);
     std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
     printf("{\"done\": \"%s\", \"state\": \"%s\", \"of\": %zu, \"wrong\": %zu, \"worst\": %.3g, "
            "\"seconds\": %.3f, \"detail\": \"%s\"}\n",

@@ -1,7 +1,8 @@
 """Let a process under an emulator do one thing after the other; one that is lost costs the thing it was at.
 
 The process prints lines of JSON: `{"begin": NAME}`, then `{"done": NAME, …}`, or `{"problem": WHY}` where it
-can do none of them. Many things are done by one process, since its start is what costs time.
+can do none of them. Into the file of ROCWRIGHT_EMULATOR_LOG, where that is set, it writes a mark when it
+begins one and when that is over. Many things are done by one process, since its start is what costs time.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -22,13 +23,16 @@ Lost = Literal["crashed", "hung", "failed"]
 
 @dataclass(frozen=True)
 class Done:
-    """What came of one thing: its line, or how the process was lost in it; kernels handed over meanwhile."""
+    """What came of one thing: its line, or how the process was lost in it.
+
+    `dispatches` are the kernels that were executed for it; None where the emulator cannot tell.
+    """
 
     name: str
     line: Mapping[str, Any]
     lost: Lost | None = None
     said: str = ""
-    dispatches: int = 0
+    dispatches: int | None = None
 
 
 @dataclass
@@ -51,7 +55,6 @@ class Driven:
 class _Watch:
     """Hears the lines of one process, and tells when it has been at one thing for too long."""
 
-    session: Session
     start_s: float
     each_s: float
     note: Callable[[str], None]
@@ -60,7 +63,6 @@ class _Watch:
     problem: str = ""
     since: float = field(default_factory=time.monotonic)
     begun: bool = False
-    before: int = 0
 
     def heard(self, text: str) -> None:
         try:
@@ -69,10 +71,8 @@ class _Watch:
             return  # the runtime, or the emulator, prints there, too
         if isinstance(name := line.get("begin"), str):
             self.at, self.since, self.begun = name, time.monotonic(), True
-            self.before = self.session.dispatches
         elif isinstance(name := line.get("done"), str):
-            executed = self.session.dispatches - self.before
-            self.done[name] = Done(name, line, dispatches=executed)
+            self.done[name] = Done(name, line)
             self.at, self.since = None, time.monotonic()
             self.note(name)
         elif isinstance(why := line.get("problem"), str):
@@ -105,7 +105,7 @@ def drive(
     began = time.monotonic()
     own, below = _times()
     while rest and not found.problem:
-        watch = _Watch(session, start_s, each_s, note)
+        watch = _Watch(start_s, each_s, note)
         found.starts += 1
         run = session.run(
             command(rest),
@@ -115,12 +115,12 @@ def drive(
             heard=watch.heard,
             until=watch.late,
         )
-        found.done.update(watch.done)
+        for name, one in watch.done.items():
+            found.done[name] = replace(one, dispatches=session.executed(name))
         found.dispatches += run.dispatches
         if watch.at is not None and run.ended != "done":
             lost: Lost = "hung" if run.ended == "hung" else "crashed" if run.ended == "crashed" else "failed"
-            executed = max(0, session.dispatches - watch.before)
-            found.done[watch.at] = Done(watch.at, {}, lost, run.said, executed)
+            found.done[watch.at] = Done(watch.at, {}, lost, run.said, session.executed(watch.at))
         left = [name for name in rest if name not in found.done]
         if watch.problem:
             found.problem = watch.problem

@@ -30,6 +30,10 @@ Ended = Literal["done", "failed", "crashed", "hung", "no dispatch"]
 _LATE = "ended by force: "
 _SAID = 40
 _SCRATCH = "rocwright-emulated-"
+# Where a program may write lines of its own into the log, MARK with `begin NAME` or `end NAME`: they are in
+# order with those of the emulator, and what the program prints is not.
+LOG = "ROCWRIGHT_EMULATOR_LOG"
+MARK = b"\x1e"
 
 
 @dataclass(frozen=True)
@@ -82,6 +86,10 @@ class Session:
             return self._log.said()
         result = read_result(self.directory / "result.json")
         return "" if result is None else "\n".join(result.refused)
+
+    def executed(self, name: str) -> int | None:
+        """Kernels between a program's marks of this name in the log; None where nobody can tell."""
+        return None if self._log is None else self._log.between(name)
 
     def record(self) -> Emulated:
         """What a record says of it; `dispatches` as they are now."""
@@ -148,6 +156,8 @@ class _Log:
         self._tail: deque[str] = deque(maxlen=_SAID)
         self._change = threading.Condition()
         self._marks = 0
+        self._begun: dict[str, int] = {}
+        self._over: dict[str, int] = {}
         self._thread = threading.Thread(target=self._read, daemon=True)
         self._thread.start()
 
@@ -164,6 +174,10 @@ class _Log:
                         over = over or line == _END
                         continue
                     text = line.decode("utf-8", "replace")
+                    if line.startswith(MARK):
+                        kind, _, name = text[1:].partition(" ")
+                        (self._begun if kind == "begin" else self._over)[name] = self._count
+                        continue
                     self._count += self._pattern.search(text) is not None
                     if text.strip():
                         self._tail.append(text)
@@ -184,6 +198,12 @@ class _Log:
         self._seen(_MARK)
         return self._count
 
+    def between(self, name: str) -> int:
+        self._seen(_MARK)
+        if name not in self._begun:
+            return 0
+        return self._over.get(name, self._count) - self._begun[name]
+
     def said(self) -> str:
         self._seen(_MARK)
         return "\n".join(self._tail)
@@ -194,8 +214,8 @@ class _Log:
         os.close(self._pipe)
 
 
-_MARK = b"\x1erocwright-mark"
-_END = b"\x1erocwright-end"
+_MARK = MARK + b"mark"
+_END = MARK + b"over"
 
 
 @contextmanager
@@ -229,6 +249,7 @@ def emulated(emulator: Emulator, target: str, runtime: HipRuntime) -> Iterator[S
         env |= {name: text.format(**words) for name, text in row.set.items()}
         preloaded = os.environ.get("LD_PRELOAD", "")
         env["LD_PRELOAD"] = ":".join(filter(None, (str(emulator.library), preloaded)))
+        env[LOG] = str(directory / row.log)
         log = _Log(directory / row.log, row)
         try:
             yield Session(emulator, base, runtime, directory, env, row.removed, log)

@@ -7,7 +7,7 @@ from typing import Literal
 import msgspec
 
 
-class Emulated(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+class Emulated(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The emulator of a run: its name, version and digest, the configuration, the runtime, the target.
 
     `digest` is the sha256 of its library or program, `configuration` the file's name and

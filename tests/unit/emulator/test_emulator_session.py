@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
 
 from emulator_stand_in import build, protocol_program, script
 from rocwright.emulator.find import emulator_table, find_emulator, find_runtime
-from rocwright.emulator.session import Session, emulated
+from rocwright.emulator.session import Run, Session, emulated
 from rocwright.errors import InvalidInput, MissingTool, UsageError
 from rocwright.system.files import sha256_file
 
@@ -26,11 +28,11 @@ def prefix(tmp_path: Path) -> Path:
     return build(tmp_path / "rocm")
 
 
-def session_of(prefix: Path, target: str = "gfx942"):  # noqa: ANN201 - a context manager of a session
+def session_of(prefix: Path, target: str = "gfx942") -> AbstractContextManager[Session]:
     return emulated(find_emulator(str(prefix), {}), target, find_runtime(prefix, {}))
 
 
-def launch(session: Session, *names: str, limit_s: float = 60):  # noqa: ANN201 - a Run
+def launch(session: Session, *names: str, limit_s: float = 60) -> Run:
     return session.run([sys.executable, "-c", LAUNCH, *names], limit_s=limit_s)
 
 
@@ -80,7 +82,9 @@ def test_an_installed_devel_package_has_it(tmp_path: Path) -> None:
     ],
     ids=["absent", "empty-directory", "text", "other-library"],
 )
-def test_a_place_that_is_named_is_the_only_one(tmp_path: Path, make, said: str) -> None:  # noqa: ANN001
+def test_a_place_that_is_named_is_the_only_one(
+    tmp_path: Path, make: Callable[[Path], Path], said: str
+) -> None:
     (tmp_path / "notes.txt").write_text("x")
     (tmp_path / "libother.so").write_text("x")
     (tmp_path / "libother.so").chmod(0o755)
@@ -108,7 +112,7 @@ def test_a_target_without_a_configuration_is_refused(tmp_path: Path) -> None:
 def test_a_configuration_that_is_gone_is_told(prefix: Path) -> None:
     emulator = find_emulator(str(prefix), {})
     (prefix / "share/rocjitsu/configs/gfx942_cdna3_kmd.json").unlink()
-    with pytest.raises(MissingTool, match="gfx942_cdna3_kmd.json of rocjitsu for gfx942 is gone"):
+    with pytest.raises(MissingTool, match=r"gfx942_cdna3_kmd\.json of rocjitsu for gfx942 is gone"):
         emulated(emulator, "gfx942", find_runtime(prefix, {})).__enter__()
 
 
@@ -140,9 +144,7 @@ def test_what_several_processes_execute_is_counted(prefix: Path) -> None:
     )
     assert record.emulated is True
     assert record.configuration == "gfx942_cdna3_kmd.json"
-    assert record.configuration_digest == sha256_file(
-        prefix / "share/rocjitsu/configs/gfx942_cdna3_kmd.json"
-    )
+    assert record.configuration_digest == sha256_file(prefix / "share/rocjitsu/configs/gfx942_cdna3_kmd.json")
     assert "emulated" in record.told()
 
 

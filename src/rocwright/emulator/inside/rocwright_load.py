@@ -3,8 +3,8 @@
     python rocwright_load.py TASKS.json NAMES.json
 
 TASKS.json names the runtime's library and the code objects: their files, and the kernels that they have to
-hold; NAMES.json those that are to be loaded. Prints a line of JSON when one begins and when it is over. Standard
-library only, Python 3.8 or later.
+hold; NAMES.json those that are to be loaded. Prints a line of JSON when one begins and when it is over;
+standard library only, Python 3.8 or later.
 """
 
 from __future__ import annotations

@@ -1,0 +1,194 @@
+"""What ran under an emulator, for people: one view of a result, as Markdown, as a page, as a table."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+
+import msgspec
+
+from rocwright.emulator.calibrate import WRONG, Calibration
+from rocwright.emulator.objects import GOOD, LoadedCode, LoadedObject
+from rocwright.emulator.values import EmulatorTable
+from rocwright.model.emulated import Emulated
+from rocwright.system import page, workflow
+from rocwright.system.files import write_text
+
+# So many objects stand in a table; those that are wrong come first, and the record has all of them.
+_LISTED = 200
+_PROVES = (
+    "Emulated: no GPU ran this. Numbers, loading and metadata are shown; timing, hazards, caches, driver and "
+    "firmware are not."
+)
+
+
+@dataclass(frozen=True)
+class Row:
+    """A line of the table; `good` is None where it says nothing either way."""
+
+    cells: tuple[str, ...]
+    good: bool | None = True
+
+
+@dataclass(frozen=True)
+class View:
+    """A result: its title, whether it passed with a sentence, what it ran on, a table, notes."""
+
+    title: str
+    good: bool
+    says: str
+    about: tuple[tuple[str, str], ...]
+    head: tuple[str, ...]
+    rows: tuple[Row, ...]
+    notes: tuple[str, ...] = (_PROVES,)
+
+
+def view_of_calibration(found: Calibration, table: EmulatorTable) -> View:
+    """What an emulator is right about; it has passed when it ran, whatever it is wrong about."""
+    what = {row.name: row.what for row in table.operation}
+    rows = tuple(
+        Row(
+            (
+                one.name,
+                one.state,
+                f"{one.wrong} of {one.of}" if one.of else "",
+                f"{one.worst:.3g}" if one.wrong else "",
+                f"{one.seconds:.1f} s" if one.seconds else "",
+                one.detail or what[one.name],
+            ),
+            None if one.state == "absent" else one.state not in WRONG,
+        )
+        for one in found.answers
+    )
+    tried = [one for one in found.answers if one.state != "absent"]
+    if found.problem:
+        says = f"Not calibrated: {found.problem}"
+    elif not found.executed and found.emulated.dispatches == 0:
+        says = "Not calibrated: no kernel was executed"
+    elif found.wrong:
+        says = (
+            f"Right about {len(tried) - len(found.wrong)} of {len(tried)} operations; what rests on "
+            f"{', '.join(found.wrong)} says nothing here"
+        )
+    else:
+        says = f"Right about all {len(tried)} operations"
+    return View(
+        f"Calibration of {found.emulated.name} as {found.emulated.target} (emulated)",
+        not found.problem and found.emulated.dispatches > 0,
+        says,
+        _about(found.emulated, found.seconds, found.cpu_s, found.own_s),
+        ("Operation", "Answers", "Wrong", "Relative", "Took", ""),
+        rows,
+    )
+
+
+def view_of_objects(found: LoadedCode) -> View:
+    """Which code objects the runtime loads; those that it does not come first."""
+    ordered = sorted(found.objects, key=lambda one: one.state in GOOD)
+    kernels = sum(one.kernels for one in found.objects)
+    count = Counter(one.state for one in found.objects)
+    counted = ", ".join(f"{number} {state}" for state, number in sorted(count.items()))
+    if found.problem:
+        says = f"Not loaded: {found.problem}"
+    elif found.passed:
+        says = f"All of {_objects(len(found.objects))} load, with {kernels} kernels ({counted})"
+    else:
+        says = f"{len(found.bad)} of {_objects(len(found.objects))} are wrong ({counted})"
+    notes = [_PROVES, "Code objects are loaded and their kernels looked up; none is launched."]
+    notes += [f"{name} is split, and its archives are not beside it" for name in found.absent]
+    if len(ordered) > _LISTED:
+        notes.append(f"{len(ordered) - _LISTED} more objects stand in results.json")
+    rows = tuple(
+        Row((one.name, one.source, one.state, str(one.kernels), _why(one)), one.state in GOOD)
+        for one in ordered[:_LISTED]
+    )
+    return View(
+        f"Code objects for {found.emulated.target} (emulated)",
+        found.passed,
+        says,
+        _about(found.emulated, found.seconds, found.cpu_s, found.own_s),
+        ("Code object", "File", "", "Kernels", "Why"),
+        rows,
+        tuple(notes),
+    )
+
+
+def _objects(count: int) -> str:
+    return f"{count} code {'object' if count == 1 else 'objects'}"
+
+
+def _why(one: LoadedObject) -> str:
+    if not one.bad:
+        return one.detail
+    first, why = one.bad[0]
+    more = one.bad_count - 1
+    return f"{first}: {why}" + (f", and {more} more" if more > 0 else "")
+
+
+def _about(record: Emulated, wall: float, cpu: float, own: float) -> tuple[tuple[str, str], ...]:
+    return (
+        ("device", f"{record.target}, emulated"),
+        ("emulator", f"{record.name} {record.version}".rstrip()),
+        ("its digest", record.digest),
+        ("configuration", record.configuration),
+        ("HIP's runtime", record.runtime),
+        ("kernels executed", str(record.dispatches)),
+        ("took", f"{wall:.1f} s, {cpu:.1f} s of processor; the runner itself {own:.2f} s"),
+    )
+
+
+def as_markdown(view: View) -> str:
+    """The view as Markdown."""
+    rows = [[workflow.cell(text) for text in (_mark(row.good), *row.cells)] for row in view.rows]
+    lines = [f"# {view.title}", "", f"{_mark(view.good)} {view.says}", ""]
+    lines += workflow.table(("", *view.head), rows)
+    lines += [f"- {name}: {value}" for name, value in view.about if value]
+    return "\n".join([*lines, "", *view.notes, ""])
+
+
+def as_page(view: View) -> str:
+    """The view as an HTML page; the word emulated stands in its title."""
+    kind = "passed" if view.good else "failed"
+    head = f'<p class="state {kind}">{_mark(view.good)} {escape(view.says)}</p>\n{page.facts(view.about)}'
+    body = "".join(
+        f'<tr><td class="state {_class(row.good)}">{_mark(row.good)}</td>'
+        + "".join(f"<td>{escape(text)}</td>" for text in row.cells)
+        + "</tr>\n"
+        for row in view.rows
+    )
+    notes = "".join(f"<p>{escape(text)}</p>\n" for text in view.notes)
+    return page.html_page(
+        view.title, head, notes + page.table(page.heads(("", *view.head)), body, view.title)
+    )
+
+
+def _mark(good: bool | None) -> str:
+    return "–" if good is None else "✓" if good else "✗"
+
+
+def _class(good: bool | None) -> str:
+    return "quiet" if good is None else "passed" if good else "failed"
+
+
+def write_report(directory: Path, view: View, record: Calibration | LoadedCode) -> None:
+    """Write `results.json`, `report.md` and `index.html` into a directory."""
+    write_text(
+        directory / "results.json", msgspec.json.format(msgspec.json.encode(record), indent=1).decode()
+    )
+    write_text(directory / "report.md", as_markdown(view))
+    write_text(directory / "index.html", as_page(view))
+
+
+def disagreements(named: Mapping[str, Mapping[str, str]]) -> tuple[tuple[str, dict[str, str]], ...]:
+    """What came out differently under several emulators: its name, and the state under each.
+
+    `named` maps emulators to the state of each thing.
+    """
+    things = dict.fromkeys(thing for states in named.values() for thing in states)
+    rows: Sequence[tuple[str, dict[str, str]]] = [
+        (thing, {one: states.get(thing, "not run") for one, states in named.items()}) for thing in things
+    ]
+    return tuple((thing, states) for thing, states in rows if len(set(states.values())) > 1)
