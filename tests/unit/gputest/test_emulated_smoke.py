@@ -1,4 +1,4 @@
-"""`rocwright test smoke --emulate`: a stand-in plays emulator and HIP's runtime, a double torch or rocm_sdk."""
+"""`rocwright test smoke --emulate`: stand-ins play emulator and HIP runtime, doubles torch and rocm_sdk."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from miniature_pytorch import HIP_GPUS, write_torch
 from rocwright.cli.gputest import emulate
 from rocwright.data import load_table
 from rocwright.emulator.drive import Done, Driven
-from rocwright.gputest.emulated.differ import disagreements
+from rocwright.gputest.emulated.differ import told_apart
 from rocwright.gputest.emulated.preload import preloaded
 from rocwright.gputest.emulated.suites import OperatorTable, operator_case, task_of
 from rocwright.gputest.environment import inside_directory
@@ -235,7 +235,7 @@ def test_two_emulators_are_compared(torch: Door) -> None:
     one, other = torch.plays(), torch.plays(fault="wrong", at="matmul")
     status, _, err = torch(TARGET, "--emulator", one, "--emulator", other, "--rocm", one)
     assert status == 1
-    assert "the emulators disagree about test_gpu_x.py::test_matmul: passed under" in err
+    assert "disagree about test_gpu_x.py::test_matmul: passed under rocjitsu (emulator1), failed under" in err
     keys = [f"smoke-gpu-emulator{number}-gfx942-emulated-1of1" for number in (1, 2)]
     assert [torch.verdicts(key)["test_matmul"] for key in keys] == ["passed", "failed"]
 
@@ -323,10 +323,10 @@ def seen(name: str, **verdicts: Any) -> RunRecord:
 def test_a_skipped_test_is_no_disagreement() -> None:
     one = seen("a", add="passed", pow="skipped", exp="failed")
     other = seen("b", add="passed", pow="passed", exp="crashed")
-    assert disagreements([one, other]) == ("the emulators agree about 3 tests that both were asked",)
-    assert disagreements([one, seen("b", exp="passed")]) == (
-        "the emulators disagree about exp: failed under a 1, passed under b 1",
+    assert told_apart([one, other]) == (
+        "the emulators disagree about exp: failed under a (a), crashed under b (b)",
     )
+    assert told_apart([one, seen("b", exp="failed", log="passed")]) == ("the emulators agree about 1 tests",)
 
 
 # -- operators of onnxruntime

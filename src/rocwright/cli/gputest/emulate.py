@@ -20,7 +20,7 @@ from rocwright.emulator.session import emulated
 from rocwright.emulator.values import Emulator
 from rocwright.errors import MissingTool, UsageError
 from rocwright.gputest.devices import probe, select
-from rocwright.gputest.emulated.differ import disagreements
+from rocwright.gputest.emulated.differ import told_apart
 from rocwright.gputest.emulated.played import Played, played
 from rocwright.gputest.emulated.preload import require_no_preload
 from rocwright.gputest.emulated.suites import Installed, installed_in, test_operators, test_rocm
@@ -48,10 +48,10 @@ class Emulate:
     """The emulator: its prefix, its library, or a program that speaks the protocol (default: the one of the
     tested environment's ROCm, of ROCM_PATH or /opt/rocm). Given twice, both are asked and compared."""
 
-    rocm: Path | None = None
+    rocm: Place = None
     """The ROCm whose HIP runtime is used (default: that of the tested environment, ROCM_PATH, /opt/rocm)."""
 
-    compiler: Path | None = None
+    compiler: Place = None
     """The hipcc that builds the calibration (default: that of this ROCm, or the one on PATH)."""
 
 
@@ -108,7 +108,7 @@ def smoke_emulated(
             emulate.emulate,
             runtime,
             os.environ,
-            cache=default_cache() / "calibrations",
+            cache=default_cache() / "emulated",
             log=output.reports / "calibration.log",
             compiler=emulate.compiler,
             note=console.say,
@@ -118,7 +118,7 @@ def smoke_emulated(
         config = "default" if len(emulators) == 1 else f"emulator{number + 1}"
         records += _tested(played_, has, setting, table, output, config)
     if len(emulators) > 1:
-        for text in disagreements(records):
+        for text in told_apart(records):
             console.say(text)
     yield records_reply(records, output.reports_dir)
     end(records, output.reports_dir)

@@ -2,31 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 
-from rocwright.model.testing import RunRecord, Verdict
+from rocwright.emulator.report import disagreements
+from rocwright.model.testing import RunRecord
+
+# Neither speaks for nor against what was tested.
+_ASIDE = ("skipped", "xfailed")
 
 
-def disagreements(records: Sequence[RunRecord]) -> tuple[str, ...]:
+def told_apart(records: Sequence[RunRecord]) -> tuple[str, ...]:
     """A line for each test that one emulator lets pass and another does not, or one that there is none.
 
-    A test that was skipped under one of them is none of that.
+    `records` are those of several emulators, told apart by their configuration. A test that was skipped under
+    one of them, or not asked, is none of that.
     """
-    found: dict[tuple[str, str], dict[str, Verdict]] = {}
+    named: dict[str, dict[str, str]] = {}
     for record in records:
-        if record.emulation is None:
-            continue
-        name = f"{record.emulation.name} {record.emulation.version or record.emulation.digest[:12]}"
-        for case in record.results:
-            found.setdefault((record.ran.suite, case.id), {})[name] = case.verdict
-    lines = tuple(_differing(found.items()))
-    both = sum(len(verdicts) > 1 for verdicts in found.values())
-    return lines or (f"the emulators agree about {both} tests that both were asked",)
-
-
-def _differing(found: Iterable[tuple[tuple[str, str], dict[str, Verdict]]]) -> Iterator[str]:
-    for (_, test), verdicts in found:
-        judged = {name: one for name, one in verdicts.items() if one not in ("skipped", "xfailed")}
-        if len({one in ("passed", "flaky") for one in judged.values()}) > 1:
-            told = ", ".join(f"{one} under {name}" for name, one in judged.items())
-            yield f"the emulators disagree about {test}: {told}"
+        if record.emulation is not None:
+            states = named.setdefault(f"{record.emulation.name} ({record.ran.config})", {})
+            states |= {one.id: one.verdict for one in record.results if one.verdict not in _ASIDE}
+    both = set.intersection(*map(set, named.values())) if named else set()
+    shared = {label: {test: states[test] for test in sorted(both)} for label, states in named.items()}
+    lines = []
+    for test, states in disagreements(shared):
+        told = ", ".join(f"{state} under {label}" for label, state in states.items())
+        lines.append(f"the emulators disagree about {test}: {told}")
+    return tuple(lines) or (f"the emulators agree about {len(both)} tests",)

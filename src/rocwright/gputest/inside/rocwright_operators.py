@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
 import struct
 import sys
 import time
@@ -157,6 +158,15 @@ def say(**line: Any) -> None:
     print(json.dumps(line), flush=True)
 
 
+def mark(kind: str, name: str) -> None:
+    """A line in the log of the emulator, so that its kernels are known to be this operator's."""
+    path = os.environ.get("ROCWRIGHT_EMULATOR_LOG")
+    if path:
+        log = os.open(path, os.O_WRONLY | os.O_APPEND)
+        os.write(log, f"\n\x1e{kind} {name}\n".encode())
+        os.close(log)
+
+
 def main(tasks: str, names: str) -> None:
     """Try the named operators one after the other."""
     with open(tasks, encoding="utf-8") as stream:  # noqa: PTH123 - nothing is imported that is not needed
@@ -176,8 +186,10 @@ def main(tasks: str, names: str) -> None:
         return
     for name in wanted:
         say(begin=name)
+        mark("begin", name)
         began = time.monotonic()
         state, detail = tried(onnxruntime, numpy, task, task["operators"][name], provider)
+        mark("end", name)
         say(done=name, state=state, detail=detail, seconds=round(time.monotonic() - began, 3))
 
 

@@ -71,7 +71,8 @@ class IsolatedRun:
     def start(self, number: int) -> None:
         """Put a new worker at a place."""
         env = {**self.env, **self.plan.workers[number]}
-        worker = Worker(self.plan, number, self.plugins, env)
+        # A program in front of the interpreter may hand no open file on.
+        worker = Worker(self.plan, number, self.plugins, env, port=bool(self.plan.before))
         self.starts += 1
         self.workers[number] = worker
         self.guard.watch(worker.child)

@@ -64,7 +64,8 @@ class Worker:
         self.ran: tuple[str, int] | None = None
         self.closed = False
         self._heard = b""
-        told: dict[str, object] = {"parent": os.getpid(), "dump": DUMP_SIGNAL}
+        # Behind a program that runs it, that is its parent, whichever process it is.
+        told: dict[str, object] = {"parent": None if plan.before else os.getpid(), "dump": DUMP_SIGNAL}
         inherit: tuple[int, ...] = ()
         theirs: socket.socket | None = None
         if port or sys.platform == "win32":
