@@ -23,7 +23,7 @@ from rocwright.gputest.devices import probe, select
 from rocwright.gputest.emulated.differ import told_apart
 from rocwright.gputest.emulated.played import Played, played
 from rocwright.gputest.emulated.preload import require_no_preload
-from rocwright.gputest.emulated.suites import Installed, installed_in, test_operators, test_rocm
+from rocwright.gputest.emulated.suites import Testable, installed_in, test_operators, test_rocm
 from rocwright.gputest.environment import fresh_cache
 from rocwright.gputest.isolate.run import Teller, run_recorded
 from rocwright.gputest.setting import shown_facts
@@ -125,7 +125,7 @@ def smoke_emulated(
 
 
 def _tested(
-    played_: Played, has: Installed, setting: SmokeSetting, table: SuiteTable, output: Output, config: str
+    played_: Played, has: Testable, setting: SmokeSetting, table: SuiteTable, output: Output, config: str
 ) -> list[RunRecord]:
     if has.torch:
         return _smoke(played_, setting, table, output, config)
@@ -179,7 +179,7 @@ def _smoke(
 def _shown(
     emulate: Emulate,
     emulator: Emulator,
-    has: Installed,
+    has: Testable,
     setting: SmokeSetting,
     table: SuiteTable,
     output: Output,

@@ -45,7 +45,7 @@ _VERDICTS: dict[str, Verdict] = {
 }
 
 
-class Installed(msgspec.Struct, frozen=True):
+class Testable(msgspec.Struct, frozen=True):
     """What there is to test in an environment; `onnxruntime` is one with a provider for AMD GPUs."""
 
     python: str
@@ -94,14 +94,14 @@ class OperatorTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     operator: tuple[OperatorRow, ...]
 
 
-def installed_in(python: Path) -> Installed:
+def installed_in(python: Path) -> Testable:
     """What an interpreter has; raises `InvalidInput` where it does not answer."""
     libraries = load_table("operators", OperatorTable).libraries
     try:
         with tempfile.TemporaryDirectory(prefix="rocwright-ask-") as folder:
             # Not the caller's directory, which may hold a torch of its own.
             said = process.run([python, "-c", _ASK, *libraries], cwd=Path(folder), limit_s=_ASK_S).stdout
-        return msgspec.json.decode(said, type=Installed)
+        return msgspec.json.decode(said, type=Testable)
     except (CommandFailed, msgspec.DecodeError) as error:
         raise InvalidInput(
             f"{python} does not answer as a Python interpreter",
@@ -183,8 +183,10 @@ def operator_case(name: str, driven: Driven) -> CaseResult:
         return CaseResult(id_, "error", message=f"was not tried: {driven.problem}")
     if done.lost is not None:
         last = done.said.strip().rpartition("\n")[2]
+        # Its own lines say only what it was at.
+        words = "" if last.startswith("{") else f": {last}"
         lost: dict[str, Verdict] = {"crashed": "crashed", "hung": "hung"}
-        return CaseResult(id_, lost.get(done.lost, "error"), message=last or f"its process {done.lost}")
+        return CaseResult(id_, lost.get(done.lost, "error"), message=f"its process {done.lost}{words}")
     # A program that emulates tells its kernels when all is over.
     executed = driven.dispatches if done.dispatches is None else done.dispatches
     return _told(id_, done, executed)
