@@ -5,22 +5,17 @@ from __future__ import annotations
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
 
-from rocwright.binary.view import mapped
-from rocwright.device_code.descriptors import DeviceKernel, read_kernels
-from rocwright.device_code.tree.code import list_device_code
-from rocwright.device_code.tree.extract import Extracted, extract
+from rocwright.device_code.descriptors import DeviceKernel
 from rocwright.emulator.drive import Driven, drive
+from rocwright.emulator.gather import GatheredObject, gather_objects
 from rocwright.emulator.session import emulated
 from rocwright.emulator.values import Emulator, EmulatorTable, HipRuntime
-from rocwright.errors import InvalidElf, InvalidInput
 from rocwright.model.emulated import Emulated
-from rocwright.model.gpu import in_order, parse_target
 
 SCRIPT = Path(__file__).resolve().parent / "inside" / "rocwright_load.py"
 SCHEMA = 1
@@ -92,13 +87,6 @@ class LoadedCode(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return loaded and not self.bad and not self.problem
 
 
-@dataclass(frozen=True)
-class _Task:
-    object: Extracted
-    kernels: tuple[DeviceKernel, ...]
-    problem: str = ""
-
-
 def load_objects(
     paths: Sequence[Path],
     emulator: Emulator,
@@ -118,10 +106,9 @@ def load_objects(
     target; `UsageError` for a target without a configuration.
     """
     base = emulator.require(target)
-    wanted = _wanted(paths, base, generic)
     with tempfile.TemporaryDirectory(prefix="rocwright-kernels-") as folder:
-        extraction = extract(paths, Path(folder) / "code", targets=frozenset(wanted))
-        tasks = {str(number): _task(one) for number, one in enumerate(extraction.written)}
+        found, absent = gather_objects(paths, base, generic, Path(folder))
+        tasks = {str(number): one for number, one in enumerate(found)}
         with emulated(emulator, base, runtime) as session:
             whole = {name: task for name, task in tasks.items() if not task.problem}
             scratch = Path(folder)
@@ -151,7 +138,7 @@ def load_objects(
         SCHEMA,
         record,
         tuple(_judged(name, task, driven) for name, task in tasks.items()),
-        extraction.absent,
+        absent,
         driven.problem,
         driven.wall_s,
         driven.cpu_s,
@@ -160,35 +147,7 @@ def load_objects(
     )
 
 
-def _wanted(paths: Sequence[Path], base: str, generic: Mapping[str, Iterable[str]]) -> tuple[str, ...]:
-    """The targets, spelled in full, whose code may run on `base`; raises `InvalidInput` without any."""
-    listing = list_device_code(paths)
-    if listing.damaged:
-        raise listing.damaged[0]
-    held = {name for file in listing.files for name in file.targets}
-    for file in listing.files:
-        held |= {code.target for code in file.code}
-    also = {name for name, members in generic.items() if base in members}
-    found = tuple(name for name in in_order(held) if parse_target(name).base in {base, *also})
-    if not found:
-        names = " ".join(path.name for path in paths)
-        has = ", ".join(in_order(held))
-        raise InvalidInput(
-            f"{names}: no code for {base}" + (f"; there is some for {has}" if has else ""),
-            next_step="build it for this target, or emulate one that it has code for",
-        )
-    return found
-
-
-def _task(one: Extracted) -> _Task:
-    try:
-        with mapped(one.path) as file:
-            return _Task(one, read_kernels(file))
-    except InvalidElf as error:
-        return _Task(one, (), error.what.replace(str(one.path), "it"))
-
-
-def _write_tasks(path: Path, runtime: HipRuntime, tasks: Mapping[str, _Task]) -> None:
+def _write_tasks(path: Path, runtime: HipRuntime, tasks: Mapping[str, GatheredObject]) -> None:
     objects = {
         name: {"path": str(task.object.path), "kernels": [one.name for one in task.kernels]}
         for name, task in tasks.items()
@@ -206,7 +165,7 @@ class _Line(msgspec.Struct, frozen=True):
     shared: dict[str, int] = {}
 
 
-def _judged(name: str, task: _Task, driven: Driven) -> LoadedObject:
+def _judged(name: str, task: GatheredObject, driven: Driven) -> LoadedObject:
     found = task.object
 
     def told(

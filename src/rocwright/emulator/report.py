@@ -26,7 +26,7 @@ _PROVES = (
 
 
 @dataclass(frozen=True)
-class Row:
+class ViewRow:
     """A line of the table; `good` is None where it says nothing either way."""
 
     cells: tuple[str, ...]
@@ -35,22 +35,26 @@ class Row:
 
 @dataclass(frozen=True)
 class View:
-    """A result: its title, whether it passed with a sentence, what it ran on, a table, notes."""
+    """A result: its title, whether it passed with a sentence, what it ran on, a table, notes.
+
+    Of one that is `brief` a terminal shows the rows that are not good.
+    """
 
     title: str
     good: bool
     says: str
     about: tuple[tuple[str, str], ...]
     head: tuple[str, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[ViewRow, ...]
     notes: tuple[str, ...] = (_PROVES,)
+    brief: bool = False
 
 
 def view_of_calibration(found: Calibration, table: EmulatorTable) -> View:
     """What an emulator is right about; it has passed when it ran, whatever it is wrong about."""
     what = {row.name: row.what for row in table.operation}
     rows = tuple(
-        Row(
+        ViewRow(
             (
                 one.name,
                 one.state,
@@ -102,7 +106,7 @@ def view_of_objects(found: LoadedCode) -> View:
     if len(ordered) > _LISTED:
         notes.append(f"{len(ordered) - _LISTED} more objects stand in results.json")
     rows = tuple(
-        Row((one.name, one.source, one.state, str(one.kernels), _why(one)), one.state in GOOD)
+        ViewRow((one.name, one.source, one.state, str(one.kernels), _why(one)), one.state in GOOD)
         for one in ordered[:_LISTED]
     )
     return View(
@@ -113,6 +117,7 @@ def view_of_objects(found: LoadedCode) -> View:
         ("Code object", "File", "", "Kernels", "Why"),
         rows,
         tuple(notes),
+        brief=True,
     )
 
 

@@ -37,7 +37,7 @@ MARK = b"\x1e"
 
 
 @dataclass(frozen=True)
-class Run:
+class EmulatedRun:
     """How a command under an emulator ended; `said` is the end of what it and the emulator printed."""
 
     ended: Ended
@@ -116,7 +116,7 @@ class Session:
         dispatching: bool = True,
         heard: Callable[[str], None] | None = None,
         until: Callable[[], str | None] | None = None,
-    ) -> Run:
+    ) -> EmulatedRun:
         """Run a command to its end, whichever; `dispatching`: one that executes no kernel has not passed.
 
         `heard` is told each line that it prints, `until` is asked for a reason to end it, which is a hang.
@@ -138,10 +138,12 @@ class Session:
             # A program that emulates passes a signal on as a shell does.
             lost = error.status < 0 or error.status > 128
             ended: Ended = "hung" if late else "crashed" if lost else "failed"
-            return Run(ended, said=error.tail, status=error.status, dispatches=self.dispatches - before)
+            return EmulatedRun(
+                ended, said=error.tail, status=error.status, dispatches=self.dispatches - before
+            )
         executed = self.dispatches - before
         ended = "done" if executed or not dispatching else "no dispatch"
-        return Run(ended, done.stdout, self.said, 0, done.wall_s, done.cpu_s, executed)
+        return EmulatedRun(ended, done.stdout, self.said, 0, done.wall_s, done.cpu_s, executed)
 
 
 class _Log:

@@ -12,7 +12,7 @@ import pytest
 
 from emulator_stand_in import build, protocol_program, script
 from rocwright.emulator.find import emulator_table, find_emulator, find_runtime
-from rocwright.emulator.session import Run, Session, emulated
+from rocwright.emulator.session import EmulatedRun, Session, emulated
 from rocwright.errors import InvalidInput, MissingTool, UsageError
 from rocwright.system.files import sha256_file
 
@@ -32,7 +32,7 @@ def session_of(prefix: Path, target: str = "gfx942") -> AbstractContextManager[S
     return emulated(find_emulator(str(prefix), {}), target, find_runtime(prefix, {}))
 
 
-def launch(session: Session, *names: str, limit_s: float = 60) -> Run:
+def launch(session: Session, *names: str, limit_s: float = 60) -> EmulatedRun:
     return session.run([sys.executable, "-c", LAUNCH, *names], limit_s=limit_s)
 
 

@@ -175,6 +175,26 @@ def test_a_missing_target_is_told(
     assert "code.hipfb: no code for gfx942; there is some for gfx1100" in ended.err
 
 
+def test_a_code_object_by_itself_is_loaded_too(
+    tmp_path: Path,
+    objects: dict[str, bytes],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As BLAS libraries have them beside them, one file a target."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "in").mkdir()
+    for target, code in objects.items():
+        (tmp_path / f"in/Kernels.so-000-{target}.hsaco").write_bytes(code)
+    ended = run(capsys, *words(build(tmp_path / "rocm"), tmp_path / "in", "--json"))
+    assert ended.code == 0, ended.err
+    (one,) = ended.json["loaded"]["rocjitsu"]["objects"]
+    assert (one["kernel"], one["state"]) == ("Kernels.so-000-gfx942.hsaco", "loads")
+    (tmp_path / "in/Kernels.so-000-gfx942.hsaco").unlink()
+    ended = run(capsys, *words(tmp_path / "rocm", tmp_path / "in"))
+    assert (ended.code, "in: no code for gfx942; there is some for gfx1100" in ended.err) == (3, True)
+
+
 def test_code_for_other_features_is_no_fault(
     tmp_path: Path,
     objects: dict[str, bytes],

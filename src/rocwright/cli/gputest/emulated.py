@@ -36,6 +36,8 @@ from rocwright.system import console
 from rocwright.system.files import sha256_file
 from rocwright.system.interpreters import find_python
 
+# So many rows are printed; the page has more.
+_LISTED = 50
 _EMULATED = Group.create_ordered("Emulated GPU")
 
 
@@ -224,8 +226,12 @@ def _printer(views: Mapping[str, View], apart: tuple[tuple[str, dict[str, str]],
             rows = [
                 ("–" if row.good is None else "✓" if row.good else "✗", *map(plain, row.cells))
                 for row in view.rows
+                if not (view.brief and (row.good or row.cells[2] == "not run"))
             ]
-            console.table(view.title, ("", *view.head), rows)
+            if len(rows) > _LISTED:
+                console.say(f"{len(rows) - _LISTED} more rows stand in index.html")
+            if rows:
+                console.table(view.title, ("", *view.head), rows[:_LISTED])
             console.out(plain(view.says))
             for text in view.notes:
                 console.say(f"note: {plain(text)}")

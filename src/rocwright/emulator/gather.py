@@ -1,0 +1,99 @@
+"""The code objects for a target in files, directories and wheels: in libraries, archives, by themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from rocwright.binary.view import mapped
+from rocwright.data import load_table
+from rocwright.device_code.descriptors import DeviceKernel, read_kernels
+from rocwright.device_code.source import Given, find_sources
+from rocwright.device_code.tree.code import list_device_code
+from rocwright.device_code.tree.extract import Extracted, extract
+from rocwright.errors import InvalidElf, InvalidInput
+from rocwright.model.gpu import in_order, parse_target
+from rocwright.model.machines import Machines, is_code_object, machine_of
+from rocwright.system.files import atomic_write
+
+
+@dataclass(frozen=True)
+class GatheredObject:
+    """A code object in a file of its own, with its kernels; `problem` says why these cannot be read."""
+
+    object: Extracted
+    kernels: tuple[DeviceKernel, ...]
+    problem: str = ""
+
+
+def gather_objects(
+    paths: Sequence[Path], base: str, generic: Mapping[str, Iterable[str]], dest: Path
+) -> tuple[tuple[GatheredObject, ...], tuple[str, ...]]:
+    """Write all code that may run on `base` below `dest`; and the split files without their archives.
+
+    `generic` maps generic targets to those that run their code. Raises `InvalidInput` for a damaged file, and
+    where nothing has code for the target.
+    """
+    wanted, has = _targets(paths, base, generic)
+    found: list[Extracted] = []
+    absent: tuple[str, ...] = ()
+    if wanted:
+        extraction = extract(paths, dest / "inside", targets=frozenset(wanted))
+        found += extraction.written
+        absent = extraction.absent
+    also = {base, *(name for name, members in generic.items() if base in members)}
+    others: set[str] = set()
+    with ExitStack() as stack:
+        for source, target in _alone(paths, stack):
+            others.add(target)
+            if target not in also:
+                continue
+            path = dest / "alone" / f"{len(found)}.hsaco"
+            file = source.open()
+            with atomic_write(path) as stream:
+                stream.write(file.read_at(0, file.size))
+            found.append(Extracted(path, source.name, source.inside, None, target, file.size))
+    if not found:
+        names = " ".join(path.name for path in paths)
+        told = ", ".join(in_order({*has, *others}))
+        raise InvalidInput(
+            f"{names}: no code for {base}" + (f"; there is some for {told}" if told else ""),
+            next_step="build it for this target, or emulate one that it has code for",
+        )
+    return tuple(map(_read, found)), absent
+
+
+def _targets(
+    paths: Sequence[Path], base: str, generic: Mapping[str, Iterable[str]]
+) -> tuple[tuple[str, ...], set[str]]:
+    """The targets, spelled in full, whose code may run on `base`; and all that there are."""
+    listing = list_device_code(paths)
+    if listing.damaged:
+        raise listing.damaged[0]
+    has = {code.target for file in listing.files for code in file.code}
+    has |= {name for file in listing.files for name in file.targets}
+    also = {base, *(name for name, members in generic.items() if base in members)}
+    return tuple(name for name in in_order(has) if parse_target(name).base in also), has
+
+
+def _alone(paths: Sequence[Path], stack: ExitStack) -> Iterator[tuple[Given, str]]:
+    """Files that are code objects themselves, as BLAS libraries have beside them, with their targets."""
+    machines = load_table("machines", Machines)
+    for source in find_sources(paths, stack, _stop):
+        head = source.head()
+        if is_code_object(head):
+            yield source, machine_of(head, machines) or "another"
+
+
+def _stop(error: InvalidInput) -> None:
+    raise error
+
+
+def _read(one: Extracted) -> GatheredObject:
+    try:
+        with mapped(one.path) as file:
+            return GatheredObject(one, read_kernels(file))
+    except InvalidElf as error:
+        return GatheredObject(one, (), error.what.replace(str(one.path), "it"))
