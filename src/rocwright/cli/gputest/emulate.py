@@ -6,16 +6,14 @@ import os
 import shlex
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
-from cyclopts import Group, Parameter
-
+from rocwright.cli.emulate import Emulate, chosen, require_asked
 from rocwright.cli.gputest.options import Gpus, Output
 from rocwright.cli.gputest.show import end, records_reply, runs_reply
-from rocwright.cli.options import Place, Repeated, Text
+from rocwright.cli.options import Place
 from rocwright.cli.reply import Reply
-from rocwright.emulator.find import find_emulator, find_runtime
 from rocwright.emulator.session import emulated
 from rocwright.emulator.values import Emulator
 from rocwright.errors import MissingTool, UsageError
@@ -36,37 +34,10 @@ from rocwright.system import console
 from rocwright.system.interpreters import find_python
 
 
-@Parameter(name="*", group=Group.create_ordered("Emulated GPU"))
-@dataclass(frozen=True)
-class Emulate:
-    """A GPU that an emulator plays, in place of one of this machine."""
-
-    emulate: Text = ""
-    """Test on an emulated GPU of this target, such as gfx942. What passes there never stands for a GPU."""
-
-    emulator: Repeated = ()
-    """The emulator: its prefix, its library, or a program that speaks the protocol (default: the one of the
-    tested environment's ROCm, of ROCM_PATH or /opt/rocm). Given twice, both are asked and compared."""
-
-    rocm: Place = None
-    """The ROCm whose HIP runtime is used (default: that of the tested environment, ROCM_PATH, /opt/rocm)."""
-
-    compiler: Place = None
-    """The hipcc that builds the calibration (default: that of this ROCm, or the one on PATH)."""
-
-
-EMULATE = Emulate()
-
-
 def require_alone(emulate: Emulate, gpus: Gpus) -> None:
     """Raise `UsageError` for options that belong to GPUs, or to an emulated one that nobody asked for."""
-    if not emulate.emulate:
-        if emulate != EMULATE:
-            raise UsageError(
-                "--emulator, --rocm and --compiler belong to --emulate", next_step="add --emulate TARGET"
-            )
-        return
-    if gpus != Gpus():
+    require_asked(emulate)
+    if emulate.emulate and gpus != Gpus():
         raise UsageError(
             "--emulate tests on an emulated GPU alone; options that choose GPUs contradict it",
             next_step="leave out --cpu, --amdgpu-family (and AMDGPU_FAMILY), --device-query, --gpu-policy",
@@ -74,7 +45,12 @@ def require_alone(emulate: Emulate, gpus: Gpus) -> None:
 
 
 def smoke_emulated(
-    emulate: Emulate, setting: SmokeSetting, table: SuiteTable, output: Output, python: Place
+    emulate: Emulate,
+    setting: SmokeSetting,
+    table: SuiteTable,
+    output: Output,
+    python: Place,
+    compiler: Place,
 ) -> Iterator[Reply]:
     """Test what the interpreter's environment has: torch, or else ROCm's packages and onnxruntime.
 
@@ -89,14 +65,7 @@ def smoke_emulated(
             f"nothing to test: {interpreter} has no torch, no ROCm packages and no onnxruntime for ROCm",
             next_step="name the environment that has them: --python",
         )
-    emulators = [find_emulator(choice, os.environ, interpreter) for choice in emulate.emulator or (None,)]
-    runtime = find_runtime(emulate.rocm, os.environ, interpreter)
-    for one in emulators:
-        one.require(emulate.emulate)
-        console.say(
-            f"emulated {emulate.emulate}: {one.name} {one.version or one.digest[:12]} ({one.found}), "
-            f"HIP {runtime.version or 'of unknown version'}"
-        )
+    emulators, runtime = chosen(emulate, interpreter)
     setting = replace(setting, python=interpreter)
     if output.dry_run:
         yield runs_reply([_shown(emulate, one, has, setting, table, output) for one in emulators])
@@ -110,7 +79,7 @@ def smoke_emulated(
             os.environ,
             cache=default_cache() / "emulated",
             log=output.reports / "calibration.log",
-            compiler=emulate.compiler,
+            compiler=compiler,
             note=console.say,
         )
         for text in played_.notes:

@@ -7,7 +7,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from rocwright.cli.gputest.emulate import EMULATE, Emulate, require_alone, smoke_emulated
+from rocwright.cli.emulate import EMULATE, Emulate
+from rocwright.cli.gputest.emulate import require_alone, smoke_emulated
 from rocwright.cli.gputest.options import GPUS, OUTPUT, Gpus, Output
 from rocwright.cli.gputest.show import end, records_reply, runs_reply
 from rocwright.cli.options import Files, OptionalAmount, Place
@@ -42,6 +43,7 @@ def gputest_smoke(
     skips: Files = (),
     test_timeout: OptionalAmount = None,
     emulate: Emulate = EMULATE,
+    compiler: Place = None,
     output: Output = OUTPUT,
 ) -> Iterator[Reply]:
     """Run the smoke tests against the installed torch: on the host, then on each architecture's first GPU.
@@ -66,6 +68,8 @@ def gputest_smoke(
         A TOML file with skip entries; may be given several times.
     test_timeout
         Seconds that one test may take (default: 300).
+    compiler
+        With --emulate, the hipcc that builds the calibration (default: that of the ROCm, or the one on PATH).
     """
     table = output.table()
     test_s = table.limits.smoke_s if test_timeout is None else test_timeout
@@ -88,7 +92,7 @@ def gputest_smoke(
             pytest_args=pytest_args,
             entries=entries,
         )
-        yield from smoke_emulated(emulate, asked, table, output, python)
+        yield from smoke_emulated(emulate, asked, table, output, python, compiler)
         return
     interpreter = find_python(python, sys.executable)
     facts = probe(interpreter, drop_env=table.environment.removed, note=console.say)

@@ -58,7 +58,9 @@ class Played:
 
     def says(self, case: CaseResult) -> Judgement:
         """What a result says; names of tests tell what they rest on."""
-        shown: Shown = "refused" if case.verdict in ("crashed", "hung", "error") else "wrong" if case.bad else "right"
+        shown: Shown = (
+            "refused" if case.verdict in ("crashed", "hung", "error") else "wrong" if case.bad else "right"
+        )
         return judge(case.id.partition("::")[2] or case.id, shown, self.calibration, self.table)
 
     def weighed(self, results: Iterable[CaseResult], record: Emulated) -> tuple[CaseResult, ...]:
