@@ -81,10 +81,8 @@ def _emulated(by: Emulated, less: str) -> tuple[str, str]:
         return "failed", f"✗ Nothing was executed on the emulated {by.target}: {by.told()}"
     told = f"on an emulated {by.target}, not on a GPU ({by.told()})"
     if less:
-        return (
-            "failed",
-            f"✗ Less than claimed: {less}; {told}; an emulator may be wrong (rocwright test calibrate)",
-        )
+        doubt = "the emulator may be wrong: rocwright test calibrate"
+        return "failed", f"✗ Less than claimed: {less}; {told}; {doubt}"
     return "no-report", f"? Nothing is less than claimed {told}"
 
 

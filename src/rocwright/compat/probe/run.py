@@ -47,8 +47,9 @@ def probe(
 ) -> Probe:
     """What the torch of `python` does, held against the table; every exercise may take `limit_s` seconds.
 
-    In a `session` the GPU is one that an emulator plays. `note` is told how far it is. Raises `UsageError` (a limit that is none), `MissingTool` (no interpreter,
-    no torch), `TorchBroken` (it cannot be imported), `NoGpu` (`cuda` was asked for and torch sees none).
+    In a `session` the GPU is one that an emulator plays. `note` is told how far it is. Raises `UsageError` (a
+    limit that is none), `MissingTool` (no interpreter, no torch), `TorchBroken` (it cannot be imported),
+    `NoGpu` (`cuda` was asked for and torch sees none).
     """
     if limit_s is not None and not 0 < limit_s < float("inf"):
         raise UsageError(f"an exercise cannot end within {limit_s:g} seconds", next_step="give more than 0")

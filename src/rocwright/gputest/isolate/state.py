@@ -85,6 +85,9 @@ class IsolatedRun:
             return None
         self.workers[number] = None
         self.selector.unregister(worker.socket)
+        if self.plan.before and worker.closed:
+            # The program that ran it has to tell what it saw before it goes.
+            worker.child.ended(self.plan.end_s)
         code = worker.child.end(ENDING_S)
         worker.close()
         if code is None:
