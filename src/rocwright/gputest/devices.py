@@ -19,6 +19,7 @@ from packaging.version import InvalidVersion, Version
 
 from rocwright.data import load_table
 from rocwright.errors import CommandFailed, InvalidInput, MissingTool, NoGpu, UsageError
+from rocwright.gputest.emulated.preload import require_no_preload
 from rocwright.gputest.environment import Visible, inside_directory, read_visible
 from rocwright.model.gpu import SPIRV, is_target, parse_target
 from rocwright.model.suites import SuiteTable
@@ -67,6 +68,7 @@ def probe(
     *,
     env: Mapping[str, str] | None = None,
     drop_env: Sequence[str] = (),
+    before: Sequence[str] = (),
     log: Path | None = None,
     limit_s: float | None = None,
     note: Callable[[str], None] = lambda _: None,
@@ -74,19 +76,21 @@ def probe(
     """What the torch of `python` says of itself and of the GPUs.
 
     `env` and `drop_env` change the environment that is asked in; visibility variables in it are respected.
-    `limit_s` is that of the table `tests` unless given. `note` is told what torch prints on standard error
-    and what is odd about the variables. That no GPU is seen is no error: `problem` says why.
+    `before` are words in front of the interpreter: a program that runs it. `limit_s` is that of the table
+    `tests` unless given. `note` is told what torch prints on standard error and what is odd about the
+    variables. That no GPU is seen is no error: `problem` says why.
 
-    Raises `MissingTool` (no such interpreter, no torch, no pytest of 7.1 or later) and `InvalidInput` (torch
-    is there but cannot be imported).
+    Raises `MissingTool` (no such interpreter, no torch, no pytest of 7.1 or later), `InvalidInput` (torch
+    is there but cannot be imported), and `UsageError` where this very process runs under an emulator.
     """
+    require_no_preload(os.environ)
     limit = limit_s if limit_s is not None else load_table("tests", SuiteTable).limits.probe_s
     ended = ""
     with tempfile.TemporaryDirectory(prefix="rocwright-probe-") as folder:
         path = Path(folder) / "answer.json"
         try:
             process.run(
-                [python.absolute(), inside_directory() / "rocwright_probe.py", path],
+                [*before, python.absolute(), inside_directory() / "rocwright_probe.py", path],
                 cwd=Path(folder),  # not the caller's, which may hold a torch of its own
                 env=env,
                 drop_env=drop_env,

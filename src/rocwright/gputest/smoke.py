@@ -14,6 +14,7 @@ from typing import Literal
 
 import msgspec
 
+from rocwright.emulator.session import Session
 from rocwright.errors import CommandFailed, InvalidInput
 from rocwright.gputest.devices import DeviceGroup, device_env, rocm_of
 from rocwright.gputest.environment import child_environment, unwanted
@@ -94,16 +95,27 @@ class _SdkReport(msgspec.Struct, frozen=True):
     checks: tuple[_Check, ...]
 
 
-def parse_rocm_sdk_report(text: str, *, where: str) -> Verdicts:
-    """The JSON of `rocm-sdk test --json` as verdicts; raises `InvalidInput` when there is no report."""
+def rocm_sdk_checks(
+    text: str, *, where: str
+) -> tuple[tuple[str, Literal["passed", "failed", "skipped"], str], ...]:
+    """Id, verdict and cause of each check of `rocm-sdk test --json`; raises `InvalidInput` for no report."""
+    return tuple((one.id, one.verdict, one.cause or "") for one in _sdk_report(text, where=where).checks)
+
+
+def _sdk_report(text: str, *, where: str) -> _SdkReport:
     try:
-        report = msgspec.json.decode(text, type=_SdkReport)
+        return msgspec.json.decode(text, type=_SdkReport)
     except msgspec.DecodeError as error:
         raise InvalidInput(
             f"rocm-sdk test printed no report: {error}",
             where=where,
             next_step="see in that log what it printed, then run again",
         ) from error
+
+
+def parse_rocm_sdk_report(text: str, *, where: str) -> Verdicts:
+    """The JSON of `rocm-sdk test --json` as verdicts; raises `InvalidInput` when there is no report."""
+    report = _sdk_report(text, where=where)
 
     def ids(verdict: str) -> tuple[str, ...]:
         return tuple(
@@ -172,7 +184,8 @@ class SmokeRun:
 class SmokeSetting:
     """What is tested with what: the torch of `python`, the options for pytest, the entries that may hold.
 
-    `test_s` are the seconds that one test may take. `inherited` is the caller's environment.
+    `test_s` are the seconds that one test may take. `inherited` is the caller's environment. In a `session`
+    the GPU is one that an emulator plays. `config` is what runs on the only GPU of a target are called.
     """
 
     python: Path
@@ -185,6 +198,8 @@ class SmokeSetting:
     today: date
     pytest_args: tuple[str, ...] = ()
     entries: tuple[SkipEntry, ...] = ()
+    session: Session | None = None
+    config: str = "default"
 
 
 def smoke_tests() -> Path:
@@ -199,13 +214,18 @@ def plan_smoke(
     table: SuiteTable,
     families: Mapping[str, tuple[str, ...]],
 ) -> tuple[SmokeRun, ...]:
-    """The host's run, which sees no GPU, and one for each group of GPUs; nothing is run or written."""
+    """The host's run, which sees no GPU, and one for each group of GPUs; nothing is run or written.
+
+    In a session of an emulator there is none of the host, which would tell nothing of it.
+    """
     host, gpu = _files(tests, "test_host_*.py"), _files(tests, "test_gpu_*.py")
-    runs = [_run(tests, setting, table, families, host, None, "default")]
+    runs = []
+    if setting.session is None:
+        runs.append(_run(tests, setting, table, families, host, None, "default"))
     for group in groups:
         alike = [one for one in groups if one.target == group.target]
         # Several GPUs of one target have runs of their own, which names must tell apart.
-        config = "default" if len(alike) == 1 else f"gpu{group.devices[0].index}"
+        config = setting.config if len(alike) == 1 else f"gpu{group.devices[0].index}"
         runs.append(_run(tests, setting, table, families, gpu, group, config))
     return tuple(runs)
 
@@ -248,6 +268,7 @@ def _run(
         rocm=rocm,
         python=facts.python,
         platform=setting.platform,
+        device="gpu" if setting.session is None else "emulated",
     )
     here = Here(target, setting.platform, facts.version, facts.python, rocm)
     directory = setting.reports / ran.key
@@ -266,6 +287,8 @@ def _run(
         end_s=table.limits.end_s,
         log_dir=directory / "logs",
     )
+    if setting.session is not None:
+        isolation = isolation.under(setting.session)
     return SmokeRun(ran, isolation, directory)
 
 
@@ -288,6 +311,7 @@ def shown_smoke(run: SmokeRun) -> dict[str, object]:
         "files": list(plan.files),
         "pytest arguments": list(plan.pytest_args),
         "environment": {**plan.env, **plan.workers[0]},
+        **({"behind": list(plan.before)} if plan.before else {}),
         "removed": list(plan.drop_env),
         "skip entries": [entry.id for entry in plan.entries],
         "limit of one test": plan.test_s,

@@ -13,6 +13,9 @@ import msgspec
 from rocwright.errors import InvalidData, InvalidInput
 from rocwright.model.trusted import Trusted, require_public
 
+# What a suite has to pass on: a GPU (a suite of the host: the machine), or a GPU that an emulator plays.
+Asked = Literal["gpu", "emulated"]
+
 
 class Channel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A place where sets are listed, family by family, below `prefix`.
@@ -20,6 +23,8 @@ class Channel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     `after` is the channel that a set must be in before; at most `listed` sets are on the pages. With `keys`
     or `trust` (see `Channels.trusted`) nothing counts but what these keys signed; `keys` have every role.
     Without `overrides`, a check from which a rocwright.toml took rules away does not count as passed.
+    `device` is what suites for each target have to pass on: a channel with `emulated` asks for emulated GPUs
+    where others ask for GPUs, and says so on its page.
     """
 
     name: str
@@ -30,6 +35,7 @@ class Channel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     keys: tuple[str, ...] = ()
     overrides: bool = True
     trust: Trusted | None = None
+    device: Asked = "gpu"
 
     @property
     def trusted(self) -> Trusted | None:
@@ -58,10 +64,14 @@ class Publisher(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Suite(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A suite of tests that the gate `tested` asks for, once for a set or for each of its targets."""
+    """A suite of tests that the gate `tested` asks for, once for a set or for each of its targets.
+
+    With the device `emulated` it has to pass on emulated GPUs, beside what other rows of its name ask for.
+    """
 
     name: str
     per: Literal["set", "target"]
+    device: Asked = "gpu"
 
 
 class Retention(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -170,6 +180,11 @@ class Channels(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         lists = [keys for keys in self.trusted.values() if isinstance(keys, tuple)]
         for key in (*(key for one in self.channel for key in one.keys), *sum(lists, ())):
             require_public(key)
+
+    def per(self, suite: str, device: str = "gpu") -> Literal["set", "target"] | None:
+        """Whether a suite runs once for a set or for each target; None for one that no channel asks for."""
+        rows = [one for one in self.suite if one.name == suite]
+        return next((one.per for one in sorted(rows, key=lambda row: row.device != device)), None)
 
     def named(self, name: str) -> Channel:
         """The channel with this name or prefix; raises `InvalidInput` naming those there are."""

@@ -10,12 +10,16 @@ from typing import Literal
 
 import msgspec
 
+from rocwright.model.emulated import Emulated
+
 # `crashed`: its process ended in the test (a signal, `os._exit`); `hung`: it did not end in its time;
 # `memory`: its process grew past its limit; `flaky`: failed, and passed when it was run again. `xpassed` is a
 # failure: an entry says that the test fails, and it does not.
 Verdict = Literal[
     "passed", "failed", "error", "crashed", "hung", "memory", "xpassed", "flaky", "xfailed", "skipped"
 ]
+# What ran the code for a GPU: a GPU, an emulator that plays one, or nothing (a run on the host alone).
+DeviceKind = Literal["gpu", "emulated", "none"]
 BAD: frozenset[Verdict] = frozenset(("failed", "error", "crashed", "hung", "memory", "xpassed"))
 # Of several attempts or parts of one test the first in this order counts.
 WORST_FIRST: tuple[Verdict, ...] = (
@@ -62,7 +66,10 @@ class CaseResult(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown
 
 class Ran(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """Where and with what a run ran; `target` is the GPU's (empty: no GPU), versions are those of the
-    wheels."""
+    wheels.
+
+    `device` says what a target was of. Records that do not say it are older than emulated GPUs: a GPU's.
+    """
 
     suite: str
     config: str = "default"
@@ -74,19 +81,41 @@ class Ran(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields
     shard: int = 1
     shards: int = 1
     attempt: int = 1
+    device: DeviceKind = "gpu"
+
+    @property
+    def kind(self) -> DeviceKind:
+        """What ran the code for a GPU; without a target nothing did, whatever `device` says."""
+        return self.device if self.target else "none"
+
+    @property
+    def emulated(self) -> bool:
+        """Whether an emulator played the GPU."""
+        return self.kind == "emulated"
+
+    @property
+    def where(self) -> str:
+        """The target for people: `gfx942`, `gfx942 (emulated)`; empty for none."""
+        return on_device(self.target, emulated=self.emulated)
 
     @property
     def key(self) -> str:
-        """A readable name of the run in a matrix: `units-default-gfx942-1of4`."""
-        target = self.target or "cpu"
+        """A readable name of the run in a matrix: `units-default-gfx942-1of4`, and of one on an emulated GPU
+        `smoke-gpu-default-gfx942-emulated-1of1`."""
+        target = f"{self.target or 'cpu'}{'-emulated' if self.emulated else ''}"
         return f"{self.suite}-{self.config}-{target}-{self.shard}of{self.shards}"
+
+
+def on_device(target: str, *, emulated: bool) -> str:
+    """A target for people, with the word where an emulator plays the GPU."""
+    return f"{target} (emulated)" if emulated else target
 
 
 # Suites and configurations may hold dashes: those of this project are known, of others only the usual
 # configuration.
 _KEY = re.compile(
     r"(?P<suite>units|full|smoke-host|smoke-gpu|.+(?=-default-))-(?P<config>.+)"
-    r"-(?P<target>cpu|gfx[0-9a-f]+|sm_[0-9]+[a-z]?)-(?P<shard>[0-9]+)of(?P<shards>[0-9]+)"
+    r"-(?P<target>cpu|gfx[0-9a-f]+|sm_[0-9]+[a-z]?)(?P<emulated>-emulated)?-(?P<shard>[0-9]+)of(?P<shards>[0-9]+)"
 )
 
 
@@ -97,14 +126,20 @@ def run_of_key(text: str) -> Ran | None:
         return None
     target = "" if match["target"] == "cpu" else match["target"]
     return Ran(
-        match["suite"], match["config"], target, shard=int(match["shard"]), shards=int(match["shards"])
+        match["suite"],
+        match["config"],
+        target,
+        shard=int(match["shard"]),
+        shards=int(match["shards"]),
+        device="emulated" if match["emulated"] else "gpu",
     )
 
 
 class RunRecord(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """One run, as its `results.json` holds it. `complete` is false where the run was stopped before its
-    end. `start_s` are the seconds from the start of a worker to its first file collected, which imports
-    torch; `collect_s` those that each file took that a worker collected behind another one."""
+    end. `emulation` is what played the GPU of a run on an emulated one, and of no other. `start_s` are the
+    seconds from the start of a worker to its first file collected, which imports torch; `collect_s` those
+    that each file took that a worker collected behind another one."""
 
     ran: Ran
     results: tuple[CaseResult, ...]
@@ -116,6 +151,12 @@ class RunRecord(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_
     notes: tuple[str, ...] = ()
     start_s: float = 0.0
     collect_s: dict[str, float] = {}
+    emulation: Emulated | None = None
+
+    def __post_init__(self) -> None:
+        # A record that loses one of the two is not to become one of a GPU.
+        if (self.emulation is not None) != self.ran.emulated:
+            raise ValueError("a run on an emulated GPU, and no other, names its emulator")
 
     @property
     def bad(self) -> tuple[CaseResult, ...]:

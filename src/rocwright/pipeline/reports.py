@@ -11,7 +11,7 @@ import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from statistics import median
-from typing import Literal, TypeVar
+from typing import TypeVar
 
 import msgspec
 
@@ -21,14 +21,12 @@ from rocwright.gputest.shards.level import NOTHING, Recorded
 from rocwright.gputest.shards.place import TimingPlace, place_of
 from rocwright.gputest.smoke import verdicts_of
 from rocwright.model.sets import REPORT, Statement, Subject, canonical_json, parse_statement
-from rocwright.model.testing import Ran, RunRecord
+from rocwright.model.testing import DeviceKind, Ran, RunRecord
 from rocwright.pipeline.records import has_plan, read_plan
 from rocwright.store.lease import PIPELINE
 from rocwright.store.objects.protocol import ObjectStore, Stored, read_there
 
 REPORTS = f"{PIPELINE}reports/"
-# A GPU ran the tests, or none did.
-DeviceKind = Literal["gpu", "none"]
 Say = Callable[[str], None]
 _V = TypeVar("_V", bound=msgspec.Struct)
 
@@ -81,7 +79,7 @@ def report_of(record: RunRecord, level: str, wheels: Mapping[str, str], *, kept:
             files[file] = round(files.get(file, 0.0) + seconds, 3)
     report = TestReport(
         level=level,
-        device="gpu" if record.ran.target else "none",
+        device=record.ran.kind,
         ran=record.ran,
         passed=counts.passed,
         failed=counts.failed,

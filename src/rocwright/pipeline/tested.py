@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
+from typing import get_args
 
 import msgspec
 import zstandard
@@ -21,7 +22,7 @@ from rocwright.errors import InvalidData, UsageError
 from rocwright.gputest.report.find import find_reports, settled
 from rocwright.gputest.report.judge import shard_state
 from rocwright.gputest.report.values import Judged, Report, SetPoint, ShardState, State, passed_of, ran_of
-from rocwright.model.channels import Channels
+from rocwright.model.channels import Asked, Channels
 from rocwright.model.gpu import base_targets, is_target
 from rocwright.model.sets import SetManifest, canonical_json
 from rocwright.model.testing import Ran
@@ -122,7 +123,7 @@ def what_to_state(
     attempt: int | None = None,
 ) -> tuple[Said, ...]:
     """The results to state, pure; raises `UsageError` as `state_tested`."""
-    asked = {one.name: one.per for one in channels.suite}
+    asked = {one.name for one in channels.suite}
     ran = sorted({one.suite for one in judged.shards} - {""})
     suites = [suite] if suite else [one for one in ran if one in asked]
     if not suites:
@@ -141,11 +142,14 @@ def what_to_state(
             )
         last = max((one.ran.attempt for one in states if one.ran), default=1)
         number = last if attempt is None else attempt
-        for target, own in _by_target(manifest, states, per=asked.get(name, "target")):
-            result: Result = _RESULTS[_worst(own)]
-            found.append(
-                Said(suite=name, target=target, result=result, attempt=number, detail=_detail(own, judged))
-            )
+        for device in get_args(Asked):
+            # What an emulator played is stated as that, and never among what GPUs showed.
+            alike = [one for one in states if one.emulated == (device == "emulated")]
+            per = channels.per(name, device) or "target"
+            for target, own in _by_target(manifest, alike, per=per) if alike else ():
+                result: Result = _RESULTS[_worst(own)]
+                detail = _detail(own, judged)
+                found.append(Said(name, target, result, attempt=number, detail=detail, device=device))
     return tuple(found)
 
 
@@ -204,6 +208,8 @@ def _detail(states: Sequence[ShardState], judged: Judged) -> str:
     )
     told = ", ".join(f"{number} {verdict}" for verdict, number in sorted(counts.items())) or "no test"
     silent = sum(one.state == "no report" for one in states)
+    by = {one.emulation.told() for one in states if one.emulation}
+    told += f"; emulated by {'; '.join(sorted(by))}" if by else ""
     told += f"; {new} new failures" if new else ""
     return told + (f"; {silent} of {len(states)} runs gave no report" if silent else "")
 

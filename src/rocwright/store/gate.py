@@ -11,8 +11,10 @@ Every rule is applied; the first that is broken decides:
 4. `build`: the build of this very set is not stated as successful. Nothing overrides this.
 5. `digest`: there are test results, none of them for these bytes. What was tested is what is served.
 6. `tests`: a test failed anywhere, or was cancelled or skipped although a runner exists. Never bypassed.
+   One on an emulated GPU closes the gate only where it is asked for there: an emulator may be wrong.
 7. `untested`: a required test has no result or no runner, and no bypass in force. Blocked by default. A
    bypass that lasts longer than the policy allows, or is of somebody who may not give it, is not in force.
+   What passed on an emulated GPU is no result on a GPU; on an unknown kind of device, no result at all.
 
 If none is: `bypassed` (all the rest passed, and what had no runner is bypassed, with reason and expiry),
 `passed` (every required test passed on these bytes), or `checked` for a channel that asks for no test.
@@ -20,7 +22,7 @@ If none is: `bypassed` (all the rest passed, and what had no runner is bypassed,
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import date
 from typing import Literal
 
@@ -39,6 +41,7 @@ from rocwright.store.statements import (
     build_succeeded,
     bypasses_about,
     latest_results,
+    of_unknown_devices,
     tested,
     tested_again,
     verdict,
@@ -108,10 +111,11 @@ def policy_for(
 
     A suite for each target is asked for once where the set names no target: it does not vanish with them.
     """
-    required: list[Required] = []
+    required: set[Required] = set()
     for suite in channels.suite if channel.gate == "tested" else ():
         each = manifest.targets if suite.per == "target" else ()
-        required += [Required(suite.name, manifest.family, target) for target in each or ("",)]
+        device = channel.device if suite.per == "target" and suite.device == "gpu" else suite.device
+        required |= {Required(suite.name, manifest.family, target, device) for target in each or ("",)}
     asked = tuple(sorted(required))
     return Policy(
         asked, today, channel.gate, tuple(against), recheck, channel.overrides, channels.bypass, ignored
@@ -198,7 +202,7 @@ def _rulings(
         return
     yield _build(set_id, mine)
     yield _digest(set_id, said, policy)
-    yield _tests(set_id, results)
+    yield _tests(set_id, results, mine, policy)
     yield _untested(set_id, results, bypasses, policy)
 
 
@@ -222,9 +226,15 @@ def _digest(set_id: str, said: tuple[Statement, ...], policy: Policy) -> Ruling:
     return Ruling("digest", True, "tests of other bytes do not count")
 
 
-def _tests(set_id: str, results: dict[Required, SuiteResult]) -> Ruling:
+def _tests(
+    set_id: str, results: dict[Required, SuiteResult], mine: tuple[Statement, ...], policy: Policy
+) -> Ruling:
     bad = {}
+    unasked = {}
     for name, result in results.items():
+        if name.emulated and name not in policy.required:
+            unasked[name] = f"{name} {result.result}"
+            continue
         if result.result == "failed" or (result.runner and result.result != "passed"):
             bad[name] = f"{name} {result.result}"
         elif not result.runner and result.result != "skipped":
@@ -234,7 +244,12 @@ def _tests(set_id: str, results: dict[Required, SuiteResult]) -> Ruling:
         reason = f"{'; '.join(sorted(bad.values()))}; a bypass does not apply where a test ran"
         again = tested_again(set_id, {name: results[name] for name in bad})
         return Ruling("tests", False, reason, again)
-    return Ruling("tests", True, "no test failed")
+    # What neither opens nor closes the gate is told: nobody is to think that it did.
+    aside = [f"; not asked for here: {'; '.join(sorted(unasked.values()))}"] if unasked else []
+    unknown = {f"{one.suite} {one.result} on {one.device!r}" for one in of_unknown_devices(mine)}
+    if unknown:
+        aside.append(f"; of an unknown kind of device, so no results: {'; '.join(sorted(unknown))}")
+    return Ruling("tests", True, f"no test failed{''.join(aside)}")
 
 
 def _untested(
@@ -245,7 +260,7 @@ def _untested(
     for required in sorted(policy.required):
         result = results.get(required)
         if (result is None or result.result != "passed") and required not in in_force:
-            blocked[required] = f"{required}: {_why(result)}"
+            blocked[required] = f"{required}: {_why(result)}{_only_emulated(required, results)}"
     if not blocked:
         return Ruling("untested", True, "each required test passed or is bypassed")
     past = sorted({str(one.required) for one in bypasses if policy.today > one.expires})
@@ -254,6 +269,15 @@ def _untested(
     note += "".join(sorted(f"; void bypass: {one}: {why}" for one, why in void if why))
     reason = f"not tested: {'; '.join(blocked.values())}{note}; each required test must pass or be bypassed"
     return Ruling("untested", False, reason, tested(set_id, blocked, policy.today, policy.bypass))
+
+
+def _only_emulated(required: Required, results: Mapping[Required, SuiteResult]) -> str:
+    """A word for who expects that an emulated GPU is enough."""
+    if required.emulated:
+        return ""
+    other = results.get(msgspec.structs.replace(required, device="emulated"))
+    passed = other is not None and other.result == "passed"
+    return " (that it passed on an emulated GPU does not count)" if passed else ""
 
 
 def _why(result: SuiteResult | None) -> str:

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
-from typing import Literal
+from typing import Literal, cast, get_args
 
 import msgspec
 
 from rocwright.errors import InvalidData
-from rocwright.model.channels import BypassBounds
+from rocwright.model.channels import Asked, BypassBounds
 from rocwright.model.findings import Finding, Override, Waiver, weigh
 from rocwright.model.sets import (
     ADOPTED,
@@ -28,6 +28,7 @@ from rocwright.model.sets import (
     set_id,
     waivers_about,
 )
+from rocwright.model.testing import on_device
 
 Result = Literal["passed", "failed", "skipped", "cancelled"]
 RESULTS: tuple[Result, ...] = ("passed", "failed", "skipped", "cancelled")
@@ -37,7 +38,9 @@ class SuiteResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
     """The predicate of a test statement: one suite on one GPU family, or on one target of it.
 
     `runner` says whether a machine that can run the suite exists; without it `result` is `skipped`.
-    A later `attempt` replaces an earlier one of the same suite, family and target.
+    A later `attempt` replaces an earlier one of the same suite, family, target and device. `device` is what
+    the target was of: a GPU, also where nothing is said, as in older statements; `emulated` where an emulator
+    played it. Of any other kind nobody knows what it proves: it counts for nothing.
     """
 
     suite: str
@@ -47,17 +50,34 @@ class SuiteResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
     attempt: int = 1
     detail: str = ""
     target: str = ""
+    device: str = "gpu"
+
+    @property
+    def key(self) -> Required | None:
+        """What it is a result of; None for a kind of device that is not known."""
+        if self.device not in get_args(Asked):
+            return None
+        return Required(self.suite, self.family, self.target, cast(Asked, self.device))
 
 
-class Required(msgspec.Struct, frozen=True, forbid_unknown_fields=True, order=True):
-    """A suite that has to pass before a set is promoted: on a family as a whole, or on one target."""
+class Required(msgspec.Struct, frozen=True, forbid_unknown_fields=True, order=True, omit_defaults=True):
+    """A suite that has to pass before a set is promoted: on a family as a whole, or on one target.
+
+    What passed on an emulated GPU is another requirement than the same on a GPU, and never stands for it.
+    """
 
     suite: str
     family: str
     target: str = ""
+    device: Asked = "gpu"
+
+    @property
+    def emulated(self) -> bool:
+        """Whether it is asked for on an emulated GPU."""
+        return self.device == "emulated"
 
     def __str__(self) -> str:
-        return f"{self.suite} on {self.target or self.family}"
+        return f"{self.suite} on {on_device(self.target or self.family, emulated=self.emulated)}"
 
 
 class Bypass(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -124,22 +144,35 @@ _WORSE = {"passed": 0, "skipped": 1, "cancelled": 2, "failed": 3}
 def latest_results(statements: Iterable[Statement]) -> dict[Required, SuiteResult]:
     """The result that counts of every suite, among statements about one set.
 
-    That nothing could run a suite takes nothing back that a runner found out, whatever its attempt.
+    A result of an unknown kind of device is none. That nothing could run a suite takes nothing back that a
+    runner found out, whatever its attempt.
     Raises `InvalidData` for a test statement that cannot be read.
     """
     latest: dict[Required, SuiteResult] = {}
     for item in statements:
         if item.predicate_type != TEST:
             continue
-        try:
-            result = msgspec.convert(item.predicate, SuiteResult)
-        except msgspec.ValidationError as error:
-            raise InvalidData(f"a test statement does not fit its schema: {error}") from error
-        key = Required(result.suite, result.family, result.target)
+        result = _result_in(item)
+        key = result.key
+        if key is None:
+            continue
         known = latest.get(key)
         if known is None or _rank(result) > _rank(known):
             latest[key] = result
     return latest
+
+
+def of_unknown_devices(statements: Iterable[Statement]) -> tuple[SuiteResult, ...]:
+    """The results that count for nothing, as nobody knows what their kind of device proves."""
+    found = (_result_in(item) for item in statements if item.predicate_type == TEST)
+    return tuple(one for one in found if one.key is None)
+
+
+def _result_in(item: Statement) -> SuiteResult:
+    try:
+        return msgspec.convert(item.predicate, SuiteResult)
+    except msgspec.ValidationError as error:
+        raise InvalidData(f"a test statement does not fit its schema: {error}") from error
 
 
 def _rank(result: SuiteResult) -> tuple[bool, int, int]:
@@ -350,15 +383,15 @@ def tested(
     """State results that are missing, or bypass them: a command for each suite, whatever its targets."""
     suites = _by_suite(required)
     passed = [
-        Opening((*_suite(set_id, name, targets), "--result", "passed"), f"{name} passed{_on(targets)}")
-        for name, targets in suites.items()
+        Opening((*_suite(set_id, key, targets), "--result", "passed"), f"{key[0]} passed{_on(key, targets)}")
+        for key, targets in suites.items()
     ]
     bypassed = [
         Opening(
-            (*_suite(set_id, name, targets), "--bypass", *_bypass_until(today, *bounds.of(name))),
-            f"no machine can run {name}{_on(targets)}",
+            (*_suite(set_id, key, targets), "--bypass", *_bypass_until(today, *bounds.of(key[0]))),
+            f"no machine can run {key[0]}{_on(key, targets)}",
         )
-        for name, targets in suites.items()
+        for key, targets in suites.items()
     ]
     return (*passed, *bypassed)
 
@@ -367,31 +400,37 @@ def tested_again(set_id: str, results: Mapping[Required, SuiteResult]) -> tuple[
     """State what another attempt of suites showed."""
     return tuple(
         Opening(
-            (*_suite(set_id, name, targets), "--result", "passed", "--attempt", str(attempt)),
-            f"{name} passed{_on(targets)} in another attempt",
+            (*_suite(set_id, key, targets), "--result", "passed", "--attempt", str(attempt)),
+            f"{key[0]} passed{_on(key, targets)} in another attempt",
         )
         for attempt in sorted({one.attempt + 1 for one in results.values()})
-        for name, targets in _by_suite(
+        for key, targets in _by_suite(
             one for one, result in results.items() if result.attempt + 1 == attempt
         ).items()
     )
 
 
-def _by_suite(required: Iterable[Required]) -> dict[str, list[str]]:
-    """The targets of each suite, none where it runs once for a set."""
-    found: dict[str, list[str]] = {}
+def _by_suite(required: Iterable[Required]) -> dict[tuple[str, Asked], list[str]]:
+    """The targets of each suite on a kind of device, none where it runs once for a set."""
+    found: dict[tuple[str, Asked], list[str]] = {}
     for one in sorted(required):
-        found.setdefault(one.suite, []).extend([one.target] if one.target else [])
+        found.setdefault((one.suite, one.device), []).extend([one.target] if one.target else [])
     return found
 
 
-def _suite(set_id: str, name: str, targets: Sequence[str]) -> tuple[str, ...]:
+def _suite(set_id: str, key: tuple[str, Asked], targets: Sequence[str]) -> tuple[str, ...]:
     target = ("--target", ",".join(targets)) if targets else ()
-    return ("set", "state", set_id, "--suite", name, *target)
+    device = ("--device", key[1]) if key[1] != "gpu" else ()
+    return ("set", "state", set_id, "--suite", key[0], *target, *device)
 
 
-def _on(targets: Sequence[str]) -> str:
-    return "" if not targets else f" on {targets[0]}" if len(targets) == 1 else " on each of them"
+def _on(key: tuple[str, Asked], targets: Sequence[str]) -> str:
+    emulated = key[1] == "emulated"
+    if not targets:
+        return " on an emulated GPU" if emulated else ""
+    if len(targets) > 1:
+        return f" on each of them{', emulated' if emulated else ''}"
+    return f" on {on_device(targets[0], emulated=emulated)}"
 
 
 def _bypass_until(today: date, longest: int, who: Sequence[str]) -> tuple[str, ...]:

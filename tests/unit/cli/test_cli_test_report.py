@@ -17,6 +17,7 @@ from rocwright.gputest.record import write_record
 from rocwright.gputest.report.judge import judge
 from rocwright.gputest.report.markdown import About, markdown
 from rocwright.gputest.report.values import Report
+from rocwright.model.emulated import Emulated
 from rocwright.model.sets import new_set, set_id
 from rocwright.model.testing import CaseResult, Ran, RunRecord, SignatureTable, Verdict
 from rocwright.store.objects.local import LocalStore
@@ -577,3 +578,59 @@ def test_a_page_stays_small_whatever_failed(test: Run) -> None:
     assert len(page.encode()) < 300_000
     assert "2,940 more causes: <code>rocwright test report --json</code>" in page
     assert "2,960 more reasons: <code>rocwright test report --json</code>" in page
+
+
+def emulated(folder: str, *verdicts: Verdict, target: str = "gfx942") -> Path:
+    """As `recorded`, on a GPU that an emulator played."""
+    results = tuple(CaseResult(f"test_a.py::test_{number}", one) for number, one in enumerate(verdicts))
+    ran = Ran("smoke-gpu", target=target, device="emulated")
+    by = Emulated("stand-in", target, "1.2", "ab" * 32, "gfx942.json", dispatches=3)
+    write_record(RunRecord(ran, results, emulation=by), Path(folder) / ran.key)
+    return Path(folder)
+
+
+def test_a_report_of_an_emulated_gpu_is_stated_as_that_and_the_release_waits_for_a_gpu(
+    test: Run, run: Run
+) -> None:
+    digest = staged(run)
+    emulated("r", "passed")
+    done = test("report", "--reports-dir", "r", "--set", digest, "--html", "page.html")
+    assert done.err.count("stated: ") == 1
+    assert "smoke-gpu-default-gfx942-emulated-1of1" in done.out
+    assert "an emulator played one" in Path("page.html").read_text()
+    closed = run("promote", digest)
+    assert closed.code == 10
+    assert "that it passed on an emulated GPU does not count" in closed.err
+    # The same directory with a GPU's report beside it: each is stated for itself.
+    recorded("r", "passed")
+    assert test("report", "--reports-dir", "r", "--set", digest).err.count("stated: ") == 2
+    assert run("promote", digest).code == 0
+
+
+def test_junit_files_of_an_emulated_gpu_are_named_by_an_option(test: Run, run: Run) -> None:
+    digest = staged(run)
+    case = '<testcase classname="a" name="b"/>'
+    xml = f'<testsuites><testsuite name="pytest" tests="1">{case}</testsuite></testsuites>'
+    Path("r").mkdir()
+    Path("r/a.xml").write_text(xml)
+    words = ("--reports-dir", "r", "--suite", "smoke-gpu", "--target", "gfx942", "--set", digest)
+    assert test("report", *words, "--emulated").code == 0
+    assert run("promote", digest).code == 10
+    assert test("report", *words).code == 0
+    assert run("promote", digest).code == 0
+
+
+def test_a_result_on_an_emulated_gpu_is_stated_by_hand_and_opens_the_channel_that_asks_for_it(
+    run: Run,
+) -> None:
+    digest = staged(run)
+    about = ("state", digest, "--suite", "smoke-gpu", "--target", "gfx942", "--result", "passed")
+    assert run(*about, "--device", "emulated").code == 0
+    assert run("promote", digest).code == 10
+    Path("rocwright.toml").write_text(
+        '[[channels.channel]]\nname = "ci"\nprefix = "ci"\nafter = "staging"\ngate = "tested"\nlisted = 5\n'
+        'device = "emulated"\n'
+    )
+    assert run("promote", digest, "--to", "ci").code == 0
+    assert "were tested on emulated GPUs" in Path("store/ci/index.html").read_text()
+    assert run("promote", digest).code == 10

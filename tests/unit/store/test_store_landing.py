@@ -404,3 +404,22 @@ def main_of(words: list[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main(words)
     assert ended.value.code == 0
+
+
+def test_a_channel_of_emulated_gpus_says_so_and_a_set_that_passed_on_one_alone_is_not_tested(
+    tmp_path,
+) -> None:
+    own = Channel("ci", "ci", "tested", 5, device="emulated")
+    one = {"fam": [listed(*torch("1", "cp312-cp312"))]}
+    assert "were tested on emulated GPUs" in page_of(one, own)
+    assert "emulated" not in page_of(one)
+    store = LocalStore(tmp_path / "store")
+    new = record(store, "a", "1")
+    promoted(store, new, {"rule": "bypassed", "bypasses": [bypass("gfx90a"), bypass("gfx1100")]})
+    passed = {"suite": "smoke-gpu", "family": "a", "target": "gfx1100", "result": "passed", "runner": True}
+    save_statement(store, set_id(new), about_set(new, TEST, passed | {"device": "emulated"}))
+    list_set(store, "v2/a/", new, at="2026-11-20T00:00:00Z")
+    assert without(store) == [(set_id(new), "gfx1100"), (set_id(new), "gfx90a")]
+    page = store.read("v2/index.html").decode()
+    assert "without smoke-gpu on gfx1100, which passed on an emulated GPU alone: no machine" in page
+    assert "without smoke-gpu on gfx90a: no machine" in page

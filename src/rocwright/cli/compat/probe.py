@@ -9,12 +9,14 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from rocwright.cli.emulate import EMULATE, Emulate, chosen, require_asked
 from rocwright.cli.options import OptionalAmount, Place
 from rocwright.cli.reply import Reply, replies
 from rocwright.compat.probe.page import html_page, verdict
 from rocwright.compat.probe.run import DeviceChoice, probe, report_on, require_claims
 from rocwright.compat.probe.values import DtypeResult, Probe, ProbeTable
 from rocwright.data import load_table
+from rocwright.emulator.session import emulated
 from rocwright.errors import UsageError
 from rocwright.system import console, files
 from rocwright.system.interpreters import find_python
@@ -28,12 +30,14 @@ def compat_probe(
     timeout: OptionalAmount = None,
     answers: Annotated[Path | None, Parameter(show_default=False)] = None,
     html: Path | None = None,
+    emulate: Emulate = EMULATE,
 ) -> Iterator[Reply]:
     """Try what an installed torch can do, and hold it against what is claimed: data types, libraries, flags.
 
     Exercises run in a process of their own: a crash or a hang costs only the row in which it happens. On a
     torch that was not built for ROCm no ROCm library is claimed; its functions are tried all the same. Ends
-    with 0 when every claim holds, 14 when one does not, 15 when torch cannot be imported.
+    with 0 when every claim holds, 14 when one does not, 15 when torch cannot be imported. With --emulate the
+    GPU is one that an emulator plays, and the report says so.
 
     Parameters
     ----------
@@ -52,21 +56,38 @@ def compat_probe(
     """
     table = load_table("probe", ProbeTable)
     if answers is not None:
-        if python is not None or timeout is not None or device != "auto":
+        if python is not None or timeout is not None or device != "auto" or emulate != EMULATE:
             raise UsageError(
-                "--answers reports on a finished run; --python, --device and --timeout are for a new one",
+                "--answers reports on a finished run; --python, --device, --timeout and --emulate are for a "
+                "new one",
                 next_step="leave them out",
             )
         report = report_on(answers, table)
     else:
         interpreter = find_python(python, sys.executable)
-        report = probe(interpreter, table, device=device, limit_s=timeout, note=console.say)
+        report = _tried(interpreter, table, device, timeout, emulate)
     if html is not None:
         files.write_text(html, html_page(report))
     yield Reply(report, lambda: show_probe(report))
     if html is not None:
         console.say(f"written: {html}")
     require_claims(report)
+
+
+def _tried(
+    python: Path, table: ProbeTable, device: DeviceChoice, timeout: float | None, emulate: Emulate
+) -> Probe:
+    require_asked(emulate)
+    if not emulate.emulate:
+        return probe(python, table, device=device, limit_s=timeout, note=console.say)
+    if device == "cpu" or len(emulate.emulator) > 1:
+        raise UsageError(
+            "--emulate tries the torch on one emulated GPU; another device contradicts that",
+            next_step="leave --device out, and name one emulator",
+        )
+    (emulator,), runtime = chosen(emulate, python)
+    with emulated(emulator, emulate.emulate, runtime) as session:
+        return probe(python, table, device="cuda", limit_s=timeout, session=session, note=console.say)
 
 
 def show_probe(report: Probe) -> None:

@@ -44,6 +44,9 @@ class AboutRuns:
     target: Text = ""
     """The GPU target that it ran on."""
 
+    emulated: Flag = False
+    """The target's GPU was played by an emulator: nothing of it is stated as a test on a GPU."""
+
     amdgpu_family: Annotated[str, Parameter(env_var="AMDGPU_FAMILY", show_default=False)] = ""
     """The GPU family that the wheels are for."""
 
@@ -67,6 +70,7 @@ class AboutRuns:
             target=self.target,
             torch=self.torch_version,
             python=self.python_version,
+            device="emulated" if self.emulated else "gpu",
         )
 
     def about(self, set_id: str = "") -> About:

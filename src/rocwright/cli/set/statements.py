@@ -13,6 +13,7 @@ from rocwright.cli.options import Count, Text
 from rocwright.cli.reply import Reply, replies
 from rocwright.cli.set.look import policy_lines, show_verified
 from rocwright.cli.store.options import StoreOptions, WhichSet
+from rocwright.model.channels import Asked
 from rocwright.store.sets.find import resolve_set
 from rocwright.store.sets.records import read_set
 from rocwright.store.sets.sign import sign_set, sign_statements
@@ -32,6 +33,7 @@ def set_state(
     *,
     suite: str | None = None,
     target: Text = "",
+    device: Asked = "gpu",
     result: Result | None = None,
     runner: bool = True,
     attempt: Count = 1,
@@ -57,6 +59,8 @@ def set_state(
         The suite of tests that the result or bypass is about.
     target
         The GPU target that it ran on, for a suite that runs for each of them; several separated by commas.
+    device
+        What the target is of: a GPU, or one that an emulator plays. The second never stands for the first.
     result
         How the suite ended.
     runner
@@ -86,6 +90,7 @@ def set_state(
     said = Said(
         suite=suite,
         target=target,
+        device=device,
         result=result,
         runner=runner,
         attempt=attempt,

@@ -91,6 +91,11 @@ EXAMINATIONS = (
         "environment", "`LD_LIBRARY_PATH`, `LD_PRELOAD`, `PYTHONPATH` are set", next_step="`unset` them"
     ),
     Examination(
+        "emulator",
+        "an emulator of AMD GPUs: its version, and the targets that it has configurations for",
+        next_step="`rocwright test smoke --emulate TARGET`",
+    ),
+    Examination(
         "python",
         "the environment's Python is one that wheels are made for (with a set: that this set has torch for)",
         next_step="`uv venv --python 3.12`, then install again",

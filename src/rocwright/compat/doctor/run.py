@@ -17,7 +17,7 @@ from rocwright.compat.doctor.facts import Case, DoctorTable, Environment, Machin
 from rocwright.compat.doctor.machine import gather_machine, this_user
 from rocwright.compat.doctor.observations import Diagnosis, Installed, Looked, Observation
 from rocwright.compat.doctor.rules import ENVIRONMENT, MACHINE
-from rocwright.compat.doctor.rules.machine import building
+from rocwright.compat.doctor.rules.machine import building, emulators
 from rocwright.compat.doctor.rules.packages import whose
 from rocwright.compat.doctor.rules.torch import kind_of
 from rocwright.data import load_table
@@ -68,6 +68,9 @@ def diagnose(
         case = msgspec.structs.replace(case, needs=needs)
     found = [seen for rule in MACHINE for seen in rule(case)]
     found += building(which, work_dir or Path.cwd(), environ)
+    if root == Path("/") and machine.system != "windows":
+        # Of another machine only some directories were copied.
+        found += emulators(environ, python)
     return Diagnosis(
         tuple(gpu.target for gpu in machine.gpus),
         (*found, *judge(case)),

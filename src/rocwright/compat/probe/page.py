@@ -18,6 +18,7 @@ from rocwright.compat.probe.values import (
     Probe,
     Step,
 )
+from rocwright.model.emulated import Emulated
 from rocwright.system import page
 from rocwright.system.console import human_bytes
 from rocwright.system.page import facts, heads, table
@@ -58,6 +59,8 @@ def verdict(report: Probe) -> tuple[str, str]:
     gpus = ", ".join(dict.fromkeys(f"{one.name} ({one.target})" for one in where.devices))
     tried = f"{where.kind}, on {gpus if where.device == 'cuda' and gpus else f'the {where.device.upper()}'}"
     less = ", ".join(report.failed)
+    if isinstance(report.emulated, Emulated):
+        return _emulated(report.emulated, less)
     if not where.hip:
         told = f"Not a ROCm torch: {tried}; it says nothing about what is claimed for PyTorch on ROCm"
         return ("failed", f"✗ {told}; these fail: {less}") if less else ("no-report", f"? {told}")
@@ -72,6 +75,17 @@ def verdict(report: Probe) -> tuple[str, str]:
     return "passed", f"✓ Nothing is less than claimed: {tried}{unseen}"
 
 
+def _emulated(by: Emulated, less: str) -> tuple[str, str]:
+    """The headline of a probe on an emulated GPU, which is no proof of a GPU, whatever it showed."""
+    if not by.dispatches:
+        return "failed", f"✗ Nothing was executed on the emulated {by.target}: {by.told()}"
+    told = f"on an emulated {by.target}, not on a GPU ({by.told()})"
+    if less:
+        doubt = "the emulator may be wrong: rocwright test calibrate"
+        return "failed", f"✗ Less than claimed: {less}; {told}; {doubt}"
+    return "no-report", f"? Nothing is less than claimed {told}"
+
+
 def _about(report: Probe) -> list[tuple[str, str]]:
     where = report.environment
     gpus = ", ".join(f"{one.name} ({one.target}, {human_bytes(one.memory)})" for one in where.devices)
@@ -83,6 +97,7 @@ def _about(report: Probe) -> list[tuple[str, str]]:
         ("GPUs", gpus),
         ("computed on", where.device),
         ("no GPU", where.device_problem),
+        ("emulated by", report.emulated.told() if isinstance(report.emulated, Emulated) else ""),
         ("took", f"{report.seconds:.1f} s"),
     ]
 

@@ -15,6 +15,7 @@ from rocwright.compat.probe.judge import judge
 from rocwright.compat.probe.values import ANSWERS_SCHEMA, Answers, DeviceCode, HeldLibrary, Probe, ProbeTable
 from rocwright.device_code.fatbin import targets
 from rocwright.device_code.host import MARKER_SECTION
+from rocwright.emulator.session import Session
 from rocwright.errors import (
     ClaimFailed,
     CommandFailed,
@@ -26,6 +27,7 @@ from rocwright.errors import (
     UsageError,
     see_who_may_read,
 )
+from rocwright.model.emulated import Emulated
 from rocwright.system import process
 
 SCRIPT = Path(__file__).resolve().parent / "inside" / "rocwright_try.py"
@@ -40,18 +42,21 @@ def probe(
     *,
     device: DeviceChoice = "auto",
     limit_s: float | None = None,
+    session: Session | None = None,
     note: Callable[[str], None] = lambda _: None,
 ) -> Probe:
     """What the torch of `python` does, held against the table; every exercise may take `limit_s` seconds.
 
-    `note` is told how far it is. Raises `UsageError` (a limit that is none), `MissingTool` (no interpreter,
-    no torch), `TorchBroken` (it cannot be imported), `NoGpu` (`cuda` was asked for and torch sees none).
+    In a `session` the GPU is one that an emulator plays. `note` is told how far it is. Raises `UsageError` (a
+    limit that is none), `MissingTool` (no interpreter, no torch), `TorchBroken` (it cannot be imported),
+    `NoGpu` (`cuda` was asked for and torch sees none).
     """
     if limit_s is not None and not 0 < limit_s < float("inf"):
         raise UsageError(f"an exercise cannot end within {limit_s:g} seconds", next_step="give more than 0")
-    answers = ask(python, table, device=device, limit_s=limit_s, note=note)
+    answers = ask(python, table, device=device, limit_s=limit_s, session=session, note=note)
     require_torch(answers, python)
-    return judge(answers, table, _held(answers, table))
+    report = judge(answers, table, _held(answers, table))
+    return report if session is None else msgspec.structs.replace(report, emulated=session.record())
 
 
 def _held(answers: Answers, table: ProbeTable) -> tuple[HeldLibrary, ...]:
@@ -71,6 +76,7 @@ def ask(
     *,
     device: DeviceChoice,
     limit_s: float | None,
+    session: Session | None = None,
     note: Callable[[str], None] = lambda _: None,
 ) -> Answers:
     """Run the scripts; raises `MissingTool` where no answers came."""
@@ -85,8 +91,10 @@ def ask(
         ended = ""
         try:
             process.run(
-                words,
+                words if session is None else session.words(words),
                 cwd=Path(folder),
+                env=None if session is None else session.env,
+                drop_env=() if session is None else session.drop_env,
                 limit_s=2 * max(table.limits.start_s, each) + count * each + _GRACE_S,
                 watch=lambda line: note(line) if line else None,
             )
@@ -157,7 +165,12 @@ _NAMED = 8
 
 
 def require_claims(report: Probe) -> None:
-    """Raises `ClaimFailed` where something is less than claimed."""
+    """Raises `ClaimFailed` where something is less than claimed, or an emulated GPU executed nothing."""
+    if nothing_emulated(report):
+        raise ClaimFailed(
+            "no kernel was executed on the emulated GPU: nothing was shown on it",
+            next_step="see whether the emulator works here: rocwright test calibrate",
+        )
     if not report.failed:
         return
     count, more = len(report.failed), len(report.failed) - _NAMED
@@ -166,6 +179,11 @@ def require_claims(report: Probe) -> None:
         f"{count} {'claim does' if count == 1 else 'claims do'} not hold: {named}",
         next_step="see the rows above; --html writes a page with every step",
     )
+
+
+def nothing_emulated(report: Probe) -> bool:
+    """Whether the report is of an emulated GPU that executed no kernel."""
+    return isinstance(report.emulated, Emulated) and not report.emulated.dispatches
 
 
 def report_on(path: Path, table: ProbeTable) -> Probe:

@@ -6,6 +6,8 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from rocwright.model.emulated import Emulated
+
 # Of what `rocwright_try.py` writes.
 ANSWERS_SCHEMA = 1
 # Of the JSON that `rocwright compat probe --json` prints.
@@ -320,7 +322,10 @@ class ProbedEnvironment(msgspec.Struct, frozen=True):
 
 
 class Probe(msgspec.Struct, frozen=True):
-    """The whole report; `failed` names every row that is less than claimed."""
+    """The whole report; `failed` names every row that is less than claimed.
+
+    `emulated` is what played the GPU, where an emulator did; reports on GPUs do not have it.
+    """
 
     schema: int
     environment: ProbedEnvironment
@@ -334,3 +339,4 @@ class Probe(msgspec.Struct, frozen=True):
     restarts: int
     seconds: float
     lost: tuple[Exercised, ...] = ()
+    emulated: Emulated | msgspec.UnsetType = msgspec.UNSET

@@ -91,7 +91,7 @@ def settle(told: dict[str, Any]) -> int:
     if sys.platform == "linux":
         # What the coordinator's SIGKILL leaves running would hold the GPU.
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() != told["parent"]:
+        if told["parent"] is not None and os.getppid() != told["parent"]:
             os._exit(LOST)
         # Writing the memory of a crashed torch to the disk takes longer than starting the next worker. One
         # byte rather than none: Linux hands the whole memory to a program in core_pattern whatever the limit,

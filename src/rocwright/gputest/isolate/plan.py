@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from rocwright.emulator.session import Session
 from rocwright.errors import UsageError
 from rocwright.model.suites import SkipEntry
 from rocwright.model.testing import CaseResult
@@ -35,7 +36,8 @@ class Isolation:
     `files` are test files or node ids relative to `root`, where the workers run. Of their tests those of
     `only` run (None: all) but those of `leave`; both hold node ids or beginnings of them up to a `::`. There
     is one worker per element of `workers`, with these variables of its own. Limits are in seconds, `memory`
-    in bytes for one worker with its children (None: decided from the machine).
+    in bytes for one worker with its children (None: decided from the machine). `before` are words in front
+    of the interpreter: a program that runs it.
     """
 
     python: Path
@@ -54,6 +56,17 @@ class Isolation:
     leave: tuple[str, ...] = ()
     memory: int | None = None
     reruns: int = 0
+    before: tuple[str, ...] = ()
+
+    def under(self, session: Session) -> Isolation:
+        """The same run with the GPU that an emulator plays, and none that is chosen among the machine's."""
+        return replace(
+            self,
+            env={**self.env, **session.env},
+            drop_env=tuple(sorted({*self.drop_env, *session.drop_env})),
+            workers=tuple({} for _ in self.workers),
+            before=tuple(session.words(())),
+        )
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,7 @@ from rocwright.gputest.isolate.schedule import Collect, Hand, Last, Renew
 from rocwright.gputest.isolate.state import IsolatedRun
 from rocwright.gputest.isolate.worker import Worker
 from rocwright.gputest.record import write_record, writing_alone
+from rocwright.model.emulated import Emulated
 from rocwright.model.testing import CaseResult, Ran, RunRecord, Verdict
 from rocwright.system.progress import counted
 
@@ -51,6 +52,14 @@ _LIVE = re.compile(r"-[qvsxl]*s[qvsxl]*|--capture=no|--log-cli-level(=.*)?|(-o|-
 _PRINTED = "\n\nPrinted:\n"
 
 
+# The results as they count, and what played the GPU.
+Weigh = Callable[[tuple[CaseResult, ...]], tuple[tuple[CaseResult, ...], Emulated | None]]
+
+
+def _as_they_are(results: tuple[CaseResult, ...]) -> tuple[tuple[CaseResult, ...], Emulated | None]:
+    return results, None
+
+
 def run_isolated(plan: Isolation, *, tell: Callable[[CaseResult], None] | None = None) -> Isolated:
     """Run the tests of a plan; `tell` hears of each result as soon as it stands.
 
@@ -72,9 +81,17 @@ def run_isolated(plan: Isolation, *, tell: Callable[[CaseResult], None] | None =
 
 
 def run_recorded(
-    ran: Ran, isolation: Isolation, directory: Path, teller: Teller, *, notes: Sequence[str] = ()
+    ran: Ran,
+    isolation: Isolation,
+    directory: Path,
+    teller: Teller,
+    *,
+    notes: Sequence[str] = (),
+    weigh: Weigh = _as_they_are,
 ) -> RunRecord:
     """Run the tests of a plan and write their record below `directory`; `teller` hears of each result.
+
+    `weigh` says of a run on an emulated GPU how its results count, and what emulated.
 
     Raises what `run_isolated` raises, `UsageError` when another run writes there, and `Interrupted` once the
     record of a run that was stopped is written.
@@ -82,9 +99,10 @@ def run_recorded(
     with writing_alone(directory):
         done = run_isolated(isolation, tell=teller.take)
         teller.close()
+        results, emulation = weigh(done.results)
         record = RunRecord(
             ran=ran,
-            results=done.results,
+            results=results,
             seconds=done.seconds,
             complete=done.complete,
             worker_starts=done.worker_starts,
@@ -92,6 +110,7 @@ def run_recorded(
             notes=(*notes, *done.notes),
             start_s=done.start_s,
             collect_s=dict(done.collect_s),
+            emulation=emulation,
         )
         write_record(record, directory)
     if done.interrupted:

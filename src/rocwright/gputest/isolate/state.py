@@ -71,7 +71,8 @@ class IsolatedRun:
     def start(self, number: int) -> None:
         """Put a new worker at a place."""
         env = {**self.env, **self.plan.workers[number]}
-        worker = Worker(self.plan, number, self.plugins, env)
+        # A program in front of the interpreter may hand no open file on.
+        worker = Worker(self.plan, number, self.plugins, env, port=bool(self.plan.before))
         self.starts += 1
         self.workers[number] = worker
         self.guard.watch(worker.child)
@@ -84,6 +85,9 @@ class IsolatedRun:
             return None
         self.workers[number] = None
         self.selector.unregister(worker.socket)
+        if self.plan.before and worker.closed:
+            # The program that ran it has to tell what it saw before it goes.
+            worker.child.ended(self.plan.end_s)
         code = worker.child.end(ENDING_S)
         worker.close()
         if code is None:

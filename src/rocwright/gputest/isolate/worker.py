@@ -64,7 +64,8 @@ class Worker:
         self.ran: tuple[str, int] | None = None
         self.closed = False
         self._heard = b""
-        told: dict[str, object] = {"parent": os.getpid(), "dump": DUMP_SIGNAL}
+        # Behind a program that runs it, that is its parent, whichever process it is.
+        told: dict[str, object] = {"parent": None if plan.before else os.getpid(), "dump": DUMP_SIGNAL}
         inherit: tuple[int, ...] = ()
         theirs: socket.socket | None = None
         if port or sys.platform == "win32":
@@ -79,7 +80,14 @@ class Worker:
         # -u: what a test prints through Python's buffer would be lost with the process.
         # Not resolved: a virtual environment is known by the link to its interpreter.
         python = os.path.abspath(plan.python) if plan.python.parent != Path() else plan.python  # noqa: PTH100
-        words = [python, "-u", inside_directory() / "rocwright_worker.py", json.dumps(told), *arguments]
+        words = [
+            *plan.before,
+            python,
+            "-u",
+            inside_directory() / "rocwright_worker.py",
+            json.dumps(told),
+            *arguments,
+        ]
         self.started_at = self.log.stat().st_size if self.log.exists() else 0
         try:
             self.child = Child(

@@ -165,6 +165,7 @@ def _unit(unit: Path, files: Sequence[Path], told: Ran, root: Path, ids: frozens
                 complete=value.complete,
                 notes=value.notes,
                 names=(ran.key, *names),
+                emulation=value.emulation,
             )
             return
     xml = [path for path in files if path.suffix == ".xml"]
@@ -173,6 +174,9 @@ def _unit(unit: Path, files: Sequence[Path], told: Ran, root: Path, ids: frozens
     own = [(path, part) for path, part in read if not part.foreign]
     problems = tuple(f"{_shown(path, root)}: {part.problem}" for path, part in own if part.problem)
     results = _merged(own)
+    if any(part.emulated for _, part in own):
+        # Whatever else is known of the run: its own files say what played the GPU.
+        ran = msgspec.structs.replace(ran, device="emulated")
     yield Report(
         name=unit.name if unit.name in ids else _name(ran),
         ran=ran,
@@ -205,7 +209,8 @@ def _told_by(unit: Path, told: Ran) -> Ran:
 
 def _name(ran: Ran) -> str:
     """As `Ran.key`, without what is not known."""
-    return "-".join(filter(None, (ran.suite, ran.config, ran.target, f"{ran.shard}of{ran.shards}")))
+    device = "emulated" if ran.emulated else ""
+    return "-".join(filter(None, (ran.suite, ran.config, ran.target, device, f"{ran.shard}of{ran.shards}")))
 
 
 def _merged(parts: Sequence[tuple[Path, Salvaged]]) -> tuple[CaseResult, ...]:

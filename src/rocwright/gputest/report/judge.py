@@ -81,7 +81,9 @@ def _silent(expected: Expected) -> ShardState:
     named = run_of_key(expected.id) or Ran("")
     target = expected.target.removeprefix("cpu") or named.target
     suite = expected.suite or named.suite
-    return ShardState(expected.id, "no report", "no report of it was found", target, suite=suite)
+    return ShardState(
+        expected.id, "no report", "no report of it was found", target, suite=suite, device=named.device
+    )
 
 
 def _natural(name: str) -> list[tuple[int, str]]:
@@ -116,6 +118,8 @@ def shard_state(report: Report, *, expected: bool = True) -> ShardState:
         why=why,
         target=report.ran.target,
         suite=report.ran.suite,
+        device=report.ran.kind,
+        emulation=report.emulation,
         ran=report.ran,
         counts=dict(sorted(counts.items())),
         reruns=sum(one.attempts - 1 for one in report.results),
@@ -127,7 +131,7 @@ def shard_state(report: Report, *, expected: bool = True) -> ShardState:
 
 def place_of(ran: Ran) -> Place:
     """Where failures are compared: shards, Pythons and attempts are the same place."""
-    return ran.suite, ran.config, ran.target
+    return ran.suite, ran.config, ran.where
 
 
 class _Before:
@@ -220,7 +224,7 @@ def _skips(found: Sequence[Report], issues: Mapping[str, str]) -> list[SkipReaso
         for one in report.results:
             if one.verdict == "skipped":
                 key = (one.entry, "" if one.entry else normalised(one.message))
-                alike.setdefault(key, []).append((report.ran.target, one))
+                alike.setdefault(key, []).append((report.ran.where, one))
     reasons = [
         SkipReason(
             reason=min(one.message for _, one in held),

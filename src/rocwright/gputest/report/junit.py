@@ -35,6 +35,8 @@ _TAGS: Mapping[Verdict, str] = {
     "skipped": "skipped",
     "xfailed": "skipped",
 }
+# The property that says what ran the code for a GPU, where that was no GPU.
+_DEVICE = "rocwright_device"
 _VERDICTS: frozenset[str] = frozenset(get_args(Verdict))
 _CRASHED = re.compile(r"^worker '[^']+' crashed while running|^Fatal Python error")
 _HUNG = re.compile(r"Timeout\W*\(?>\s*[0-9.]+\s*s")
@@ -45,7 +47,8 @@ _WRAPPED = re.compile(r'^failed on (?:setup|teardown) with "(?P<inner>.*)"$', re
 def write_junit(record: RunRecord, directory: Path) -> tuple[Path, ...]:
     """Write one JUnit file for each test file of the record; returns their paths in order.
 
-    Equal records are equal bytes: nothing of the time or the machine is written. Raises `NoSpace` or
+    Equal records are equal bytes: nothing of the time or the machine is written. A file of a run on an
+    emulated GPU says so, in its name of the suite and as a property. Raises `NoSpace` or
     `InvalidInput` where nothing can be written.
     """
     make_directory(directory)
@@ -60,12 +63,12 @@ def write_junit(record: RunRecord, directory: Path) -> tuple[Path, ...]:
         while name.lower() in written:
             name, number = f"{stem}-{number}", number + 1
         path = directory / f"{name}.xml"
-        write_text(path, _file_text(file, results))
+        write_text(path, _file_text(file, results, record))
         written[name.lower()] = path
     return tuple(written.values())
 
 
-def _file_text(file: str, results: Sequence[CaseResult]) -> str:
+def _file_text(file: str, results: Sequence[CaseResult], record: RunRecord) -> str:
     tags = [_TAGS.get(one.verdict) for one in results]
     counts = {
         "errors": tags.count("error"),
@@ -75,7 +78,12 @@ def _file_text(file: str, results: Sequence[CaseResult]) -> str:
         "time": f"{sum(one.seconds for one in results):.3f}",
     }
     head = "".join(f' {name}="{value}"' for name, value in counts.items())
-    lines = ['<?xml version="1.0" encoding="utf-8"?>', f"<testsuites><testsuite name={_quoted(file)}{head}>"]
+    name = f"{file} on {record.ran.where}" if record.ran.emulated else file
+    lines = ['<?xml version="1.0" encoding="utf-8"?>', f"<testsuites><testsuite name={_quoted(name)}{head}>"]
+    if record.ran.emulated:
+        told: dict[str, str] = {_DEVICE: record.ran.kind}
+        told |= {"rocwright_emulator": record.emulation.told()} if record.emulation else {}
+        lines.append(_properties(told))
     lines += [_case_text(one) for one in results]
     return "\n".join([*lines, "</testsuite></testsuites>", ""])
 
@@ -87,16 +95,20 @@ def _case_text(one: CaseResult) -> str:
     properties = {"rocwright_id": one.id, "rocwright_verdict": one.verdict}
     properties |= {"rocwright_entry": one.entry} if one.entry else {}
     properties |= {"rocwright_attempts": str(one.attempts)} if one.attempts != 1 else {}
-    inner = "".join(
-        f"<property name={_quoted(key)} value={_quoted(value)}/>" for key, value in properties.items()
-    )
-    inner = f"<properties>{inner}</properties>"
+    inner = _properties(properties)
     tag = "rerun" if one.verdict == "flaky" else _TAGS.get(one.verdict)
     if tag is not None:
         kind = {"skipped": ' type="pytest.skip"', "xfailed": ' type="pytest.xfail"'}.get(one.verdict, "")
         inner += f"<{tag}{kind} message={_quoted(one.message)}>{_text(one.detail)}</{tag}>"
     names = f"classname={_quoted(classname)} name={_quoted(name or one.id)}"
     return f'<testcase {names} file={_quoted(one.file)} time="{one.seconds:.3f}">{inner}</testcase>'
+
+
+def _properties(values: Mapping[str, str]) -> str:
+    inner = "".join(
+        f"<property name={_quoted(key)} value={_quoted(value)}/>" for key, value in values.items()
+    )
+    return f"<properties>{inner}</properties>"
 
 
 def _visible(text: str) -> str:
@@ -115,12 +127,13 @@ def _text(text: str) -> str:
 class Salvaged(msgspec.Struct, frozen=True):
     """What stands in a JUnit file up to where it breaks off, and why it is no report; `problem` is empty for
     a whole file. `began` is the latest time at which a suite of it began, as the file writes it;
-    `foreign` is XML of something else."""
+    `foreign` is XML of something else, `emulated` a file that says so of its GPU."""
 
     results: tuple[CaseResult, ...]
     problem: str = ""
     began: str = ""
     foreign: bool = False
+    emulated: bool = False
 
 
 def read_junit(path: Path) -> tuple[CaseResult, ...]:
@@ -141,7 +154,7 @@ def salvage_junit(path: Path) -> Salvaged:
     """What can be read of a JUnit file; never raises for what is in it."""
     attempts: list[CaseResult] = []
     counted, held, cases = 0, 0, 0
-    began, problem, root = "", "", ""
+    began, problem, root, emulated = "", "", "", False
     try:
         for event, item in _events(path):
             if event == "start":
@@ -150,6 +163,8 @@ def salvage_junit(path: Path) -> Salvaged:
                     counted += _number(item, "failures") + _number(item, "errors")
                     cases += _number(item, "tests")
                     began = max(began, item.get("timestamp") or "")
+            elif item.tag == "property":
+                emulated |= (item.get("name"), item.get("value")) == (_DEVICE, "emulated")
             elif item.tag == "testcase":
                 held += len(item.findall("failure")) + len(item.findall("error"))
                 attempts.append(_case(item, path.parent.name))
@@ -168,7 +183,7 @@ def salvage_junit(path: Path) -> Salvaged:
         problem = f"it counts {counted} failures and errors but contains {held}"
     elif not problem and cases and not attempts:
         problem = f"it counts {cases} tests but contains none"
-    return Salvaged(merged(attempts), problem, began)
+    return Salvaged(merged(attempts), problem, began, emulated=emulated)
 
 
 def _events(path: Path) -> Iterator[tuple[str, ElementTree.Element]]:

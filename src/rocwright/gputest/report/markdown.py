@@ -20,6 +20,7 @@ SOURCE = "https://github.com/pytorch/pytorch"
 # So many tests stand in the lines that run them again.
 _TESTS = 5
 _ERROR = 100
+EMULATED = "Runs named emulated had no GPU: an emulator played one. They never count as tests on a GPU."
 _MARKS = {"passed": "✅", "failed": "❌", "no report": "⚠️"}
 _HEADS = {
     "passed": "All expected runs passed",
@@ -34,7 +35,8 @@ _GROUPS = ("", "Cause", "Failures", "Tests", "Runs", "Example")
 class About(msgspec.Struct, frozen=True):
     """What was tested: versions and places, empty where unknown.
 
-    `family` may be a list of targets, `ref` a branch, tag or commit of PyTorch.
+    `family` may be a list of targets, `ref` a branch, tag or commit of PyTorch. `emulated` says that some of
+    it ran on emulated GPUs, played by `emulator`.
     """
 
     torch: str = ""
@@ -44,6 +46,8 @@ class About(msgspec.Struct, frozen=True):
     index: str = ""
     ref: str = ""
     set_id: str = ""
+    emulator: str = ""
+    emulated: bool = False
 
     @property
     def source(self) -> str:
@@ -57,6 +61,7 @@ class About(msgspec.Struct, frozen=True):
             ("ROCm", self.rocm),
             ("Python", self.python),
             ("GPU", self.family),
+            ("Emulated by", self.emulator),
             ("Index", self.index),
             ("Source", self.source),
             ("Set", self.set_id),
@@ -76,7 +81,9 @@ def completed(about: About, judged: Judged) -> About:
         torch=about.torch or said("torch"),
         rocm=about.rocm or said("rocm"),
         python=about.python or said("python"),
-        family=about.family or ", ".join(in_order({one.target for one in ran} - {""})),
+        family=about.family or ", ".join(in_order({one.where for one in ran} - {""})),
+        emulator="; ".join(sorted({one.emulation.told() for one in judged.shards if one.emulation})),
+        emulated=any(one.emulated for one in judged.shards),
     )
 
 
@@ -86,6 +93,7 @@ def markdown(judged: Judged, about: About, *, combined: bool = False, limit: int
     `combined` adds configuration and shard to each failed test.
     """
     parts = [f"## {_MARKS[judged.state]} {_HEADS[judged.state]}", "", _in_short(judged), ""]
+    parts += [f"**{EMULATED}**", ""] if about.emulated else []
     if about.rows():
         parts += table(("", ""), [(name, address(value)) for name, value in about.rows()])
     parts += _section("Runs", _RUNS, map(_shard_row, judged.shards))

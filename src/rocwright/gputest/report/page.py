@@ -13,7 +13,7 @@ from importlib import resources
 
 import msgspec
 
-from rocwright.gputest.report.markdown import About, clock, reproduce
+from rocwright.gputest.report.markdown import EMULATED, About, clock, reproduce
 from rocwright.gputest.report.values import (
     FailedCase,
     FailureGroup,
@@ -58,6 +58,7 @@ def html_page(
         _files(judged),
     ]
     state = f'<p class="state {judged.state.replace(" ", "-")}">{_state(judged)}</p>\n'
+    state += f"<p><b>{EMULATED}</b></p>\n" if about.emulated else ""
     head = state + facts(_about(judged, about))
     style = resources.files("rocwright.gputest.report").joinpath("page.css").read_text("utf-8")
     return page.html_page(title, head, "".join(parts), style=style)
@@ -146,7 +147,7 @@ def _gpus(shards: Sequence[ShardState]) -> str:
     """All runs of each GPU together, where there are several."""
     held: dict[str, list[ShardState]] = {}
     for one in shards:
-        held.setdefault(one.target, []).append(one)
+        held.setdefault(one.where, []).append(one)
     if len(held) < 2:
         return ""
     rows = ""
@@ -289,7 +290,7 @@ def _skips(judged: Judged) -> str:
     whole = sum(one.count for one in judged.skips)
     if not whole:
         return ""
-    every = {one.target for one in judged.shards} - {""}
+    every = {one.where for one in judged.shards} - {""}
     rows = "".join(_skip(one, whole, every) for one in judged.skips[:_SKIPS])
     head = heads(("Reason", "Skipped", "Share", "", "GPU", "Such as"), numbers=(1, 2))
     return (

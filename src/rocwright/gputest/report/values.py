@@ -14,7 +14,8 @@ from typing import Any, Literal
 import msgspec
 
 from rocwright.errors import InvalidData, UsageError
-from rocwright.model.testing import CaseResult, Ran
+from rocwright.model.emulated import Emulated
+from rocwright.model.testing import CaseResult, DeviceKind, Ran, on_device
 
 SCHEMA = "rocwright.test-report/1"
 
@@ -29,7 +30,7 @@ class Report(msgspec.Struct, frozen=True):
     """One run as its files tell of it.
 
     `names` are those by which it may be expected. `problems` are files that could not be read, each with why;
-    `empty` says that there was no file at all.
+    `empty` says that there was no file at all. `emulation` is what played an emulated GPU.
     """
 
     name: str
@@ -41,6 +42,7 @@ class Report(msgspec.Struct, frozen=True):
     problems: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     names: tuple[str, ...] = ()
+    emulation: Emulated | None = None
 
 
 class Expected(msgspec.Struct, frozen=True, order=True):
@@ -56,7 +58,7 @@ class Expected(msgspec.Struct, frozen=True, order=True):
 
 class ShardState(msgspec.Struct, frozen=True):
     """What a run came to, and why in a few words; `counts` are tests by verdict. Of a run that is missing
-    only `suite` and `target` are known, if those."""
+    only `suite`, `target` and `device` are known, if those."""
 
     name: str
     state: State
@@ -69,6 +71,18 @@ class ShardState(msgspec.Struct, frozen=True):
     expected: bool = True
     notes: tuple[str, ...] = ()
     suite: str = ""
+    device: DeviceKind = "gpu"
+    emulation: Emulated | None = None
+
+    @property
+    def emulated(self) -> bool:
+        """Whether it ran, or should have run, on an emulated GPU."""
+        return self.device == "emulated"
+
+    @property
+    def where(self) -> str:
+        """The target for people; empty for none."""
+        return on_device(self.target, emulated=self.emulated)
 
 
 class FailedCase(msgspec.Struct, frozen=True, order=True):
@@ -275,6 +289,9 @@ def matches(expected: Expected, report: Report) -> bool:
     if expected.id in report.names:
         return True
     ran = report.ran
+    if ran.emulated:
+        # By a name alone: else it would stand for the run on a GPU that is missing.
+        return False
     # Smoke tests are planned as one job and run as two suites.
     suite = expected.suite if ran.suite.startswith(f"{expected.suite}-") else ran.suite
     pairs = (

@@ -42,7 +42,9 @@ def place_of(ran: Ran) -> TimingPlace:
             f"the run {ran.key} does not say which torch it tested",
             next_step="give it with --torch",
         )
-    return TimingPlace(target_name(ran.target), minor_of(ran.torch), platform_named(ran.platform), ran.config)
+    # An emulator's times say nothing of a GPU's.
+    target = target_name(ran.target) + ("-emulated" if ran.emulated else "")
+    return TimingPlace(target, minor_of(ran.torch), platform_named(ran.platform), ran.config)
 
 
 def target_name(text: str) -> str:

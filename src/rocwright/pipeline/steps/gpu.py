@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from rocwright.compat.detector import detect
 from rocwright.data import load_table
 from rocwright.data.overlay import Overlay
 from rocwright.engine.graph import Inputs, Note, Step
@@ -35,6 +34,7 @@ from rocwright.pipeline.steps.own_tests import (
 )
 from rocwright.pipeline.steps.publish import UploadedRun
 from rocwright.pipeline.steps.sources import family_projects
+from rocwright.pipeline.steps.testing import gpus_here
 from rocwright.system import venv
 from rocwright.system.days import today
 from rocwright.system.files import content_digest, remove_tree
@@ -56,7 +56,7 @@ def rocm_test_step(options: RunOptions, needs: tuple[str, ...]) -> Step:
             note("testing")
             verdicts = smoke.run_rocm_sdk_test(environment, log=log)
             found = venv.installed(environment)
-            gpus = [gpu.target for gpu in detect().gpus]
+            gpus = gpus_here()
             components, reports = component_suites(options, environment, uploaded, gpus, log)
         finally:
             remove_tree(root)

@@ -21,7 +21,7 @@ from rocwright.model.gpu import base_targets
 from rocwright.model.platforms import platform_named
 from rocwright.model.project import TORCH
 from rocwright.model.suites import LevelRow, SuiteTable
-from rocwright.model.testing import Ran, RunRecord
+from rocwright.model.testing import Ran, RunRecord, on_device
 from rocwright.pipeline.options import RunOptions
 from rocwright.pipeline.records import LeftOut
 from rocwright.pipeline.reports import durations_of, report_of, write_report
@@ -44,7 +44,8 @@ _NOTHING = Verdicts(0, 0, 0)
 class SuiteRun(msgspec.Struct, frozen=True, omit_defaults=True):
     """One suite on one target (empty: on the host), as its verdicts; without a report nothing passed.
 
-    `none` says why there is nothing to run: that is neither a pass nor a failure.
+    `none` says why there is nothing to run: that is neither a pass nor a failure. `emulated` is one on a GPU
+    that an emulator plays.
     """
 
     suite: str
@@ -52,6 +53,7 @@ class SuiteRun(msgspec.Struct, frozen=True, omit_defaults=True):
     verdicts: Verdicts
     complete: bool
     none: str = ""
+    emulated: bool = False
 
     @property
     def good(self) -> bool:
@@ -61,7 +63,8 @@ class SuiteRun(msgspec.Struct, frozen=True, omit_defaults=True):
     @property
     def told(self) -> str:
         """For people, in a line."""
-        on = f"{self.suite}{f' on {self.target}' if self.target else ''}"
+        where = on_device(self.target, emulated=self.emulated)
+        on = f"{self.suite}{f' on {where}' if where else ''}"
         if self.none:
             return f"{on}: {self.none}"
         lost = "" if self.complete else ", did not run to its end"
@@ -261,7 +264,8 @@ def suite_run(record: RunRecord) -> SuiteRun:
     ran = record.ran
     target = base_targets([ran.target])[0] if ran.target.startswith("gfx") else ran.target
     name = f"{ran.suite}-{ran.config}" if ran.suite == "full" else ran.suite
-    return SuiteRun(name, target, smoke.verdicts_of(record.results), record.complete)
+    verdicts = smoke.verdicts_of(record.results)
+    return SuiteRun(name, target, verdicts, record.complete, emulated=ran.emulated)
 
 
 def component_suites(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
@@ -13,6 +14,7 @@ from packaging.utils import parse_wheel_filename
 from rocwright.compat.detector import detect
 from rocwright.engine.graph import Inputs, Note, Step
 from rocwright.gputest import smoke
+from rocwright.gputest.emulated.preload import preloaded
 from rocwright.gputest.smoke import TestedEnvironment, Verdicts, smoke_tests
 from rocwright.model.gpu import base_targets
 from rocwright.model.sets import SetManifest, Statement
@@ -83,7 +85,7 @@ def installation_step(options: RunOptions, installer: str, needs: tuple[str, ...
                 installer=installer,
                 installed=venv.installed(environment),
                 install_s=round(seconds, 2),
-                gpus=tuple(gpu.target for gpu in detect().gpus),
+                gpus=gpus_here(),
                 rocm_sdk=smoke.run_rocm_sdk_test(environment, log=log),
                 smoke=smoke.run_pytest(
                     environment,
@@ -115,6 +117,11 @@ def installation_step(options: RunOptions, installer: str, needs: tuple[str, ...
         },
         summary=_test_summary,
     )
+
+
+def gpus_here() -> tuple[str, ...]:
+    """Targets of this machine's GPUs; none in a process whose GPUs an emulator plays."""
+    return () if preloaded(os.environ) else tuple(gpu.target for gpu in detect().gpus)
 
 
 def _smoke_tests(options: RunOptions) -> Path:

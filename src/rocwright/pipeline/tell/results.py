@@ -13,6 +13,7 @@ import msgspec
 
 from rocwright.errors import NotReady, RocwrightError, SuiteFailed
 from rocwright.model.plan import Cell, Plan
+from rocwright.model.testing import on_device
 from rocwright.pipeline.records import Record
 
 V = TypeVar("V", bound=msgspec.Struct)
@@ -93,6 +94,12 @@ class Suite(msgspec.Struct, frozen=True):
     verdicts: Counts = Counts()
     complete: bool = True
     none: str = ""
+    emulated: bool = False
+
+    @property
+    def where(self) -> str:
+        """The target for people; empty on the host."""
+        return on_device(self.target, emulated=self.emulated)
 
 
 class Tests(msgspec.Struct, frozen=True):
@@ -244,7 +251,7 @@ def _good(suite: Suite) -> bool:
 
 
 def _told(suite: Suite) -> str:
-    name = f"{suite.suite} on {suite.target}" if suite.target else suite.suite
+    name = f"{suite.suite} on {suite.where}" if suite.target else suite.suite
     if not suite.complete:
         return f"{name} gave no report"
     if not suite.verdicts.failed:

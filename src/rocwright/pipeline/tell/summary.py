@@ -152,7 +152,7 @@ def _suite(one: Suite) -> tuple[str, ...]:
         else "⏭️ skipped"
     )
     numbers = (str(found.passed), str(found.failed), str(found.skipped))
-    return (mark if one.complete else "⚠️ no report", text(one.suite), text(one.target) or "host", *numbers)
+    return (mark if one.complete else "⚠️ no report", text(one.suite), text(one.where) or "host", *numbers)
 
 
 def _stage(cell: Cell, record: Record, plan: Plan) -> list[str]:

@@ -15,6 +15,7 @@ from rocwright.errors import IntegrityError, NoObject
 from rocwright.model.channels import Channel, LandingTable
 from rocwright.model.gpu import in_order
 from rocwright.model.sets import canonical_json, set_id
+from rocwright.model.testing import on_device
 from rocwright.store.channel_log import read_log
 from rocwright.store.damage import as_damage
 from rocwright.store.index.listed import ListedSet
@@ -221,6 +222,10 @@ _UNTESTED = (
     '<p class="note">The sets here passed the checks of their files. Whether they work on a GPU has not been '
     "decided yet: what has been tested goes on to the next channel.</p>\n"
 )
+_EMULATED = (
+    '<p class="note">The sets here were tested on emulated GPUs: a program played the GPU. Whether they work '
+    "on a GPU has not been decided.</p>\n"
+)
 
 
 def landing_page(
@@ -242,9 +247,10 @@ def landing_page(
     )
     blocks = _BLOCK.format(tool="pip") + _BLOCK.format(tool="uv")
     names = {"gpus": _gpus(offers, table), "platforms": table.platforms}
+    note = _UNTESTED if channel.gate == "checked" else _EMULATED if channel.device == "emulated" else ""
     return html_page(
         "PyTorch and ROCm packages for AMD GPUs",
-        f'<p class="quiet">{summary}</p>\n{_UNTESTED if channel.gate == "checked" else ""}',
+        f'<p class="quiet">{summary}</p>\n{note}',
         _PICKER.format(blocks=blocks)
         + _body(channel, offers, base, table)
         + _not_tested(bypasses)
@@ -305,7 +311,9 @@ def _not_tested(bypasses: Sequence[Untested]) -> str:
         return ""
     lines = []
     for one in bypasses:
-        test = f"{one.suite} on {one.target}" if one.target else one.suite
+        where = on_device(one.target, emulated=one.device == "emulated")
+        test = f"{one.suite} on {where}" if where else one.suite
+        test += ", which passed on an emulated GPU alone" if one.emulated is True else ""
         by = f", by {one.by}" if one.by else ""
         link = f'<a href="../{set_prefix(one.set)}index.html">{escape(one.set[:12])}</a>'
         said = f"without {test}: {one.reason} (until {one.expires}{by})"

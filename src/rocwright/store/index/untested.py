@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from datetime import date
+from typing import Literal
 
 import msgspec
 
@@ -16,7 +17,10 @@ from rocwright.store.statements import Bypass, bypasses_about, latest_results
 
 
 class Untested(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A test that a set was promoted without: why, to which last day, who answers for it, since when."""
+    """A test that a set was promoted without: why, to which last day, who answers for it, since when.
+
+    `device` is what it was asked for on; `emulated` says that it passed on an emulated GPU, which is no GPU.
+    """
 
     set: str
     suite: str
@@ -25,6 +29,9 @@ class Untested(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     expires: date
     by: str = ""
     at: date | None = None
+    # Left out where there is nothing to say: what older editions wrote stays the same bytes.
+    device: Literal["emulated"] | msgspec.UnsetType = msgspec.UNSET
+    emulated: Literal[True] | msgspec.UnsetType = msgspec.UNSET
 
 
 def untested_in(store: ObjectStore, channel: Channel, sets: Iterable[str]) -> tuple[Untested, ...]:
@@ -48,7 +55,20 @@ def _of_set(store: ObjectStore, channel: Channel, digest: str) -> Iterator[Untes
         result = passed.get(one.required)
         if result is None or result.result != "passed":
             asked = one.required
-            yield Untested(digest, asked.suite, asked.target, one.reason, one.expires, one.by, one.at)
+            other = passed.get(msgspec.structs.replace(asked, device="emulated"))
+            emulated = not asked.emulated and other is not None and other.result == "passed"
+            unsaid = msgspec.UNSET
+            yield Untested(
+                digest,
+                asked.suite,
+                asked.target,
+                one.reason,
+                one.expires,
+                one.by,
+                one.at,
+                "emulated" if asked.emulated else unsaid,
+                True if emulated else unsaid,
+            )
 
 
 def _rested_on(

@@ -11,11 +11,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from itertools import product
-from typing import Literal
+from typing import Literal, get_args
 
 import msgspec
 
-from rocwright.model.channels import Suite
+from rocwright.model.channels import Asked, Suite
 from rocwright.model.sets import BUILD, RECEIPT, SetManifest, Statement, about_set, canonical_json
 from rocwright.store.channel_log import Event, names_event
 from rocwright.store.damage import fits_name, told_by
@@ -95,10 +95,12 @@ def _statements(kind: str, manifest: SetManifest, suites: Iterable[Suite]) -> It
         for result in ("success", "failure"):
             yield about_set(manifest, BUILD, {"result": result})
     if kind == "test":
-        for suite, result, attempt, target, runner in product(
-            suites, RESULTS, range(1, 6), ("", *manifest.targets), (True, False)
+        for suite, result, attempt, target, runner, device in product(
+            suites, RESULTS, range(1, 6), ("", *manifest.targets), (True, False), get_args(Asked)
         ):
-            found = SuiteResult(suite.name, manifest.family, result, runner, attempt, target=target)
+            found = SuiteResult(
+                suite.name, manifest.family, result, runner, attempt, target=target, device=device
+            )
             yield result_statement(manifest, found)
 
 

@@ -14,7 +14,7 @@ from difflib import get_close_matches
 import msgspec
 
 from rocwright.errors import UsageError
-from rocwright.model.channels import Channels
+from rocwright.model.channels import Asked, Channels
 from rocwright.model.findings import Waiver, last_day
 from rocwright.model.sets import (
     BUILD,
@@ -60,6 +60,7 @@ class Said:
     expires: str | None = None
     by: str = ""
     waivers: tuple[Waiver, ...] = ()
+    device: Asked = "gpu"
 
 
 def state_set(
@@ -103,14 +104,14 @@ def _result(manifest: SetManifest, channels: Channels, said: Said, result: Resul
         )
     if said.attempt < 1:
         raise UsageError("attempts count from 1", next_step="give 1 or more")
-    _require_target(manifest, channels, said.suite, said.target)
+    _require_target(manifest, channels, said.suite, said)
     return SuiteResult(
-        said.suite, manifest.family, result, said.runner, said.attempt, said.detail, said.target
+        said.suite, manifest.family, result, said.runner, said.attempt, said.detail, said.target, said.device
     )
 
 
 def _bypass(manifest: SetManifest, channels: Channels, said: Said, today: date) -> Bypass:
-    names = [suite.name for suite in channels.suite]
+    names = list(dict.fromkeys(suite.name for suite in channels.suite))
     if said.suite is None:
         raise UsageError("--bypass needs --suite", next_step=_BYPASS)
     if said.suite not in names:
@@ -123,8 +124,8 @@ def _bypass(manifest: SetManifest, channels: Channels, said: Said, today: date) 
         raise UsageError("--bypass needs a reason", next_step=_BYPASS)
     if said.expires is None:
         raise UsageError("--bypass needs a last day", next_step=_BYPASS)
-    _require_target(manifest, channels, said.suite, said.target)
-    required = Required(said.suite, manifest.family, said.target)
+    _require_target(manifest, channels, said.suite, said)
+    required = Required(said.suite, manifest.family, said.target, said.device)
     bypass = Bypass(required, said.reason.strip(), last_day(said.expires, today), said.by, today)
     _require_bounded(bypass, channels, today)
     return bypass
@@ -144,13 +145,14 @@ def _require_bounded(bypass: Bypass, channels: Channels, today: date) -> None:
     )
 
 
-def _require_target(manifest: SetManifest, channels: Channels, suite: str, target: str) -> None:
+def _require_target(manifest: SetManifest, channels: Channels, suite: str, said: Said) -> None:
     """A result for another target than the gate asks for would count for nothing, without a word."""
+    target = said.target
     if target and target not in manifest.targets:
         raise UsageError(
             f"the set is not for {target}", next_step=f"its targets: {' '.join(manifest.targets) or 'none'}"
         )
-    per = next((one.per for one in channels.suite if one.name == suite), None)
+    per = channels.per(suite, said.device)
     if per == "target" and manifest.targets and not target:
         raise UsageError(
             f"{suite} runs on each target; say on which",

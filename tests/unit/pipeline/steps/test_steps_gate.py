@@ -70,6 +70,16 @@ def test_each_target_has_the_result_of_its_own_machine() -> None:
     }
 
 
+def test_what_an_emulator_played_is_stated_as_that_and_closes_nothing() -> None:
+    run = SuiteRun("smoke-gpu", "gfx942", Verdicts(5, 1, 0), True, emulated=True)
+    assert run.told == "smoke-gpu on gfx942 (emulated) 5 passed, 1 failed"
+    machine = GpuTested("fam", {}, "", (run,), FILES)
+    (said,) = gpu_statements(MANIFEST, [machine], [])
+    assert (said.predicate["device"], said.predicate["result"]) == ("emulated", "failed")
+    (gpu,) = gpu_statements(MANIFEST, [seen("gfx942")], [])
+    assert "device" not in gpu.predicate
+
+
 @pytest.mark.parametrize(
     ("verdicts", "complete"),
     [(Verdicts(0, 0, 9), True), (Verdicts(0, 0, 0), True), (GOOD, False)],

@@ -9,6 +9,8 @@ from pathlib import Path
 
 from rocwright.compat.doctor.facts import Case, Device
 from rocwright.compat.doctor.observations import Observation
+from rocwright.emulator.find import emulator_table, find_emulator
+from rocwright.errors import InvalidInput, MissingTool
 
 # Measured: prefix 1.9, packages 0.5, build environment 1.9, two test environments and uv's cache 5.6 GB.
 _DEMO_SPACE = 10_000_000_000
@@ -253,6 +255,24 @@ def building(
     if leading:
         detail = f"{', '.join(leading)} set: libraries from there may be loaded first"
         yield Observation("environment", "note", detail, f"unset {' '.join(leading)}")
+
+
+def emulators(environ: Mapping[str, str], python: Path | None) -> Iterator[Observation]:
+    """An emulator of AMD GPUs that is here, and the targets that it plays; nothing where there is none."""
+    try:
+        found = find_emulator(None, environ, python)
+    except (MissingTool, InvalidInput) as error:
+        variable = emulator_table().variable
+        if environ.get(variable):
+            yield Observation(
+                "emulator", "missing", error.what, f"unset {variable}, or name one that is there"
+            )
+        return
+    plays = ", ".join(found.targets) or "no target"
+    detail = f"{found.name} {found.version or found.digest[:12]} ({found.library}) plays {plays}"
+    target = next(iter(found.targets), "TARGET")
+    step = f"kernels run here without a GPU: rocwright test smoke --emulate {target}"
+    yield Observation("emulator", "note", detail, step)
 
 
 def _disk(directory: Path) -> Observation:

@@ -1,0 +1,175 @@
+"""`rocwright test smoke --emulate`: torch's smoke tests, or ROCm's own, on a GPU that an emulator plays."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from rocwright.cli.emulate import Emulate, chosen, require_asked
+from rocwright.cli.gputest.options import Gpus, Output
+from rocwright.cli.gputest.show import end, records_reply, runs_reply
+from rocwright.cli.options import Place
+from rocwright.cli.reply import Reply
+from rocwright.emulator.session import emulated
+from rocwright.emulator.values import Emulator
+from rocwright.errors import MissingTool, UsageError
+from rocwright.gputest.devices import probe, select
+from rocwright.gputest.emulated.differ import told_apart
+from rocwright.gputest.emulated.played import Played, played
+from rocwright.gputest.emulated.preload import require_no_preload
+from rocwright.gputest.emulated.suites import Testable, installed_in, test_operators, test_rocm
+from rocwright.gputest.environment import fresh_cache
+from rocwright.gputest.isolate.run import Teller, run_recorded
+from rocwright.gputest.setting import shown_facts
+from rocwright.gputest.smoke import SmokeSetting, plan_smoke, smoke_tests
+from rocwright.model.emulated import Emulated
+from rocwright.model.suites import SuiteTable
+from rocwright.model.testing import CaseResult, RunRecord
+from rocwright.pipeline.options import default_cache
+from rocwright.system import console
+from rocwright.system.interpreters import find_python
+
+
+def require_alone(emulate: Emulate, gpus: Gpus) -> None:
+    """Raise `UsageError` for options that belong to GPUs, or to an emulated one that nobody asked for."""
+    require_asked(emulate)
+    if emulate.emulate and gpus != Gpus():
+        raise UsageError(
+            "--emulate tests on an emulated GPU alone; options that choose GPUs contradict it",
+            next_step="leave out --cpu, --amdgpu-family (and AMDGPU_FAMILY), --device-query, --gpu-policy",
+        )
+
+
+def smoke_emulated(
+    emulate: Emulate,
+    setting: SmokeSetting,
+    table: SuiteTable,
+    output: Output,
+    python: Place,
+    compiler: Place,
+) -> Iterator[Reply]:
+    """Test what the interpreter's environment has: torch, or else ROCm's packages and onnxruntime.
+
+    `setting` is that of a run on a GPU, without what torch says. Raises `MissingTool` where there is nothing
+    to test, no emulator or no HIP runtime; `UsageError` for a target without a configuration; `SuiteFailed`.
+    """
+    require_no_preload(os.environ)
+    interpreter = find_python(python, sys.executable)
+    has = installed_in(interpreter)
+    if not (has.torch or has.rocm_sdk or has.onnxruntime):
+        raise MissingTool(
+            f"nothing to test: {interpreter} has no torch, no ROCm packages and no onnxruntime for ROCm",
+            next_step="name the environment that has them: --python",
+        )
+    emulators, runtime = chosen(emulate, interpreter)
+    setting = replace(setting, python=interpreter)
+    if output.dry_run:
+        yield runs_reply([_shown(emulate, one, has, setting, table, output) for one in emulators])
+        return
+    records: list[RunRecord] = []
+    for number, one in enumerate(emulators):
+        played_ = played(
+            one,
+            emulate.emulate,
+            runtime,
+            os.environ,
+            cache=default_cache() / "emulated",
+            log=output.reports / "calibration.log",
+            compiler=compiler,
+            note=console.say,
+        )
+        for text in played_.notes:
+            console.say(text)
+        config = "default" if len(emulators) == 1 else f"emulator{number + 1}"
+        records += _tested(played_, has, setting, table, output, config)
+    if len(emulators) > 1:
+        for text in told_apart(records):
+            console.say(text)
+    yield records_reply(records, output.reports_dir)
+    end(records, output.reports_dir)
+
+
+def _tested(
+    played_: Played, has: Testable, setting: SmokeSetting, table: SuiteTable, output: Output, config: str
+) -> list[RunRecord]:
+    if has.torch:
+        return _smoke(played_, setting, table, output, config)
+    records: list[RunRecord] = []
+    if has.rocm_sdk:
+        console.say(f"rocm-sdk test --device on the emulated {played_.target}")
+        limit_s = table.limits.collect_s
+        record = test_rocm(
+            played_, setting.python, has.python, output.reports, limit_s=limit_s, config=config
+        )
+        records.append(record)
+    if has.onnxruntime:
+        console.say(f"operators of onnxruntime on the emulated {played_.target}")
+        records.append(test_operators(played_, setting.python, has.python, output.reports, config=config))
+    else:
+        console.say("operators: left out, as no onnxruntime for ROCm is installed there")
+    return records
+
+
+def _smoke(
+    played_: Played, setting: SmokeSetting, table: SuiteTable, output: Output, config: str
+) -> list[RunRecord]:
+    """Torch's smoke tests of a GPU: torch is asked in one session, tested in another."""
+    with emulated(played_.emulator, played_.target, played_.runtime) as session:
+        facts = probe(
+            setting.python,
+            env=session.env,
+            drop_env=(*table.environment.removed, *session.drop_env),
+            before=session.words(()),
+            note=console.say,
+        )
+    console.say(shown_facts(facts))
+    groups = select(facts, played_.target, output.families(), generic=output.generic())
+    records = []
+    with fresh_cache() as cache, emulated(played_.emulator, played_.target, played_.runtime) as session:
+        here = replace(setting, facts=facts, miopen_cache=Path(cache), session=session, config=config)
+
+        def weigh(results: tuple[CaseResult, ...]) -> tuple[tuple[CaseResult, ...], Emulated]:
+            record = session.record()
+            return played_.weighed(results, record), record
+
+        for run in plan_smoke(smoke_tests(), here, groups, table, output.families()):
+            console.say(f"{run.ran.key}: {', '.join(run.isolation.files)}")
+            teller = Teller.of(console.say, setting.pytest_args)
+            records.append(
+                run_recorded(run.ran, run.isolation, run.directory, teller, notes=played_.notes, weigh=weigh)
+            )
+    return records
+
+
+def _shown(
+    emulate: Emulate,
+    emulator: Emulator,
+    has: Testable,
+    setting: SmokeSetting,
+    table: SuiteTable,
+    output: Output,
+) -> dict[str, object]:
+    """What would run; nothing is calibrated and torch is not asked."""
+    suites: Sequence[str] = (
+        ["smoke-gpu"]
+        if has.torch
+        else [
+            *(["rocm-sdk"] if has.rocm_sdk else []),
+            *(["operators"] if has.onnxruntime else []),
+        ]
+    )
+    configuration = emulator.configurations[emulator.require(emulate.emulate)]
+    return {
+        "emulated": emulate.emulate,
+        "emulator": f"{emulator.name} {emulator.version}".rstrip(),
+        "library": shlex.quote(str(emulator.library)),
+        "configuration": "" if configuration is None else str(configuration),
+        "python": str(setting.python),
+        "suites": list(suites),
+        "limit of one test": setting.test_s,
+        "record": str(output.reports),
+    }
