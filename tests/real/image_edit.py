@@ -67,12 +67,12 @@ def needed(elf: bytes) -> list[str]:
         return subprocess.run(words, check=True, capture_output=True, text=True).stdout.split()
 
 
-def compiled(source: str) -> bytes:
-    """A library of this C source."""
+def compiled(source: str, *words: str) -> bytes:
+    """A library of this C source; `words` are for the compiler."""
     with tempfile.TemporaryDirectory() as folder:
         text, made = Path(folder, "made.c"), Path(folder, "made.so")
         text.write_text(source)
-        subprocess.run(["gcc", "-shared", "-fPIC", "-o", made, text], check=True)
+        subprocess.run(["gcc", "-shared", "-fPIC", "-o", made, text, *words], check=True)
         return made.read_bytes()
 
 

@@ -176,6 +176,14 @@ def elf_program(wheel: WheelEdit) -> None:
     wheel.put(C10, image_edit.patched(wheel.read(C10), 16, b"\2\0"), mode=FILE | 0o755)
 
 
+@breaks("elf-program", LEGACY, "triton", "an extension module forbids that a running program opens it")
+def extension_that_is_not_opened(wheel: WheelEdit) -> None:
+    source = (
+        "void *PyModule_Create2(void *, int); void *PyInit_libtriton(void) { return PyModule_Create2(0, 3); }"
+    )
+    wheel.put(TRITON, image_edit.compiled(source, "-Wl,-z,nodlopen"))
+
+
 @breaks("extension-init", LEGACY, "triton", "an extension module was copied to another name")
 def extension_of_another_name(wheel: WheelEdit) -> None:
     wheel.put(TRITON.replace("libtriton", "libtriton_fast"), wheel.read(TRITON))

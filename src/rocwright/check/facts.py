@@ -79,7 +79,8 @@ class ElfFacts:
     """What a host library, program or object file says; `problem` when it could not be read.
 
     `kind` and `machine` as in `binary.elf.Elf`; of a file for a 32-bit or big-endian machine (`bits`,
-    `order`) nothing else is known. `program` marks a position-independent program, which is no library;
+    `order`) nothing else is known. `program` marks a position-independent program, which is no library,
+    `not_opened` a library that only a program which is linked with it may load;
     `system` is the number of the operating system in its header. `symbols` is None where they are not known.
     `versions` are the symbol versions it needs of a library (`libc.so.6` -> `GLIBC_2.34`). `stack` is
     what PT_GNU_STACK asks for, None without one. `writable_dynamic` is None without a dynamic table.
@@ -111,6 +112,7 @@ class ElfFacts:
     bits: int = 64
     order: Literal["little", "big"] = "little"
     program: bool = False
+    not_opened: bool = False
     system: int = 0
     symbols: Symbols | None = field(default=None, repr=False)
 

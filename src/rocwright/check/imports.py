@@ -37,7 +37,8 @@ _ENTRY = re.compile(r"dynamic module does not define module export function \((?
 _NO_LIBRARY = re.compile(r"(?P<about>\S+): cannot open shared object file")
 _NO_FILE = re.compile(r"No such file or directory: '(?P<about>/[^']+)'")
 _BROKEN = re.compile(
-    r"(?P<path>/\S+): (?P<about>invalid ELF header|wrong ELF class|file too short|(ELF|object file) .*)"
+    r"(?P<path>/\S+): (?P<about>invalid ELF header|wrong ELF class|file too short|(ELF|object file) .*"
+    r"|shared object cannot be dlopen.*|cannot dynamically load .*)"
 )
 _OLDER = re.compile(r"version `(?P<about>[^']+)' not found")
 _OWN_NAME = re.compile(

@@ -202,6 +202,20 @@ def test_a_program_is_no_library() -> None:
     assert [member for member, _ in said("elf-program", facts)] == [MODULE, "pkg/libx.so"]
 
 
+def test_what_forbids_to_be_opened_is_no_library_of_python() -> None:
+    tool = elf("pkg/bin/tool", "libtool.so", program=True)
+    forbid = [elf(name, not_opened=True) for name in (MODULE, "pkg/libx.so", "pkg/libtool.so")]
+    assert [member for member, _ in said("elf-program", wheel("pkg", tool, *forbid))] == [
+        MODULE,
+        "pkg/libx.so",
+    ]
+    # As soon as another library needs it, that one cannot be opened either.
+    module = elf("pkg/b.so", "libtool.so")
+    assert [one for one, _ in said("elf-program", wheel("pkg", tool, module, *forbid[2:]))] == [
+        "pkg/libtool.so"
+    ]
+
+
 @pytest.mark.parametrize(
     ("inits", "wanted", "count"),
     [(["PyInit_a"], [], 0), (["PyInit_b"], [], 1), ([], ["PyModule_Create2"], 1), ([], ["PyLong_AsLong"], 0)],

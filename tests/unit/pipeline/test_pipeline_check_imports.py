@@ -138,6 +138,9 @@ def test_libraries_that_the_loader_refuses(tmp_path: Path) -> None:
         "undefined": compiled(tmp_path, "undefined.so", undefined, "-Wl,-z,now"),
         "entry": compiled(tmp_path, "entry.so", "void *PyInit_other(void) { return 0; }\n"),
         "broken": b"no library",
+        "closed": compiled(
+            tmp_path, "closed.so", "void *PyInit__ext(void) { return 0; }\n", "-Wl,-z,nodlopen"
+        ),
         "unfound": compiled(tmp_path, "user.so", helped, f"-L{tmp_path}", "-lhelper"),
         "driver": compiled(tmp_path, "strange.so", helped, f"-L{tmp_path}", "-lnobodys"),
     }
@@ -151,6 +154,7 @@ def test_libraries_that_the_loader_refuses(tmp_path: Path) -> None:
         "undefined": "nothing that it loads defines the symbol lost",
         "entry": "it does not define PyInit__ext",
         "broken": "the loader refuses it: file too short",
+        "closed": "the loader refuses it: shared object cannot be dlopen()ed",
         "unfound": "libhelper.so is in the set, and the loader does not find it",
     }
     errors = {one.file.partition("-")[0]: one for one in report.findings if one.severity == "error"}

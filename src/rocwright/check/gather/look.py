@@ -33,7 +33,7 @@ from rocwright.model.gpu import Families, Target, parse_target
 from rocwright.model.machines import Machines, is_code_object, machine_of, mismatch
 
 _DT_TEXTREL, _DT_FLAGS, _DF_TEXTREL = 22, 30, 4
-_DT_FLAGS_1, _DF_1_PIE = 0x6FFFFFFB, 0x08000000
+_DT_FLAGS_1, _DF_1_NOOPEN, _DF_1_PIE = 0x6FFFFFFB, 0x40, 0x08000000
 _LOADED = ("dyn", "exec")
 _MACHINE = slice(18, 20)
 _IDENT_VERSION, _SYSTEM, _VERSION = 6, 7, slice(20, 24)
@@ -258,6 +258,7 @@ def _base(target: str) -> str:
 
 def _elf_facts(name: str, elf: Elf) -> ElfFacts:
     flags = elf.dynamic_value(_DT_FLAGS) or 0
+    more = elf.dynamic_value(_DT_FLAGS_1) or 0
     stack = next(iter(elf.segments_of(fmt.PT_GNU_STACK)), None)
     return ElfFacts(
         name,
@@ -272,7 +273,8 @@ def _elf_facts(name: str, elf: Elf) -> ElfFacts:
         text_relocations=elf.dynamic_value(_DT_TEXTREL) is not None or bool(flags & _DF_TEXTREL),
         stack=None if stack is None else "rwx" if stack.flags & fmt.PF_X else "rw",
         writable_dynamic=_writable_dynamic(elf),
-        program=bool((elf.dynamic_value(_DT_FLAGS_1) or 0) & _DF_1_PIE),
+        program=bool(more & _DF_1_PIE),
+        not_opened=bool(more & _DF_1_NOOPEN),
     )
 
 

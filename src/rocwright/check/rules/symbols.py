@@ -80,11 +80,25 @@ def _shown(names: list[str]) -> str:
     return ", ".join(names[:_SHOWN]) + more
 
 
+def _of_programs(name: str, facts: Facts) -> bool:
+    """Whether programs load a library as they start, and nothing else needs it."""
+    users = [elf for elf in facts.elf if name in elf.needed]
+    return bool(users) and all(elf.kind == "exec" or elf.program for elf in users)
+
+
 def _program(facts: Facts, _: Context) -> Iterator[Problem]:
     needed = {name for elf in facts.elf for name in elf.needed}
     for elf in loadable(facts):
         name = PurePosixPath(elf.member).name
-        if not (elf.kind == "exec" or elf.program) or not _LIBRARY.fullmatch(name):
+        if not _LIBRARY.fullmatch(name):
+            continue
+        if elf.not_opened and not _of_programs(name, facts):
+            yield Problem(
+                "it forbids the loader to open it for a running program, as Python does",
+                "link it without -z nodlopen",
+                elf.member,
+            )
+        if not (elf.kind == "exec" or elf.program):
             continue
         if _MODULE.fullmatch(name) or name in needed or name.startswith("lib"):
             yield Problem(
@@ -181,7 +195,11 @@ RULES = (
         "Each symbol that a library needs is defined by something that is loaded with it.",
         _symbols,
     ),
-    Rule("elf-program", "No program lies under the name of a library or an extension module.", _program),
+    Rule(
+        "elf-program",
+        "No library or extension module is a program, or forbids the loader to open it.",
+        _program,
+    ),
     Rule(
         "extension-init",
         "An extension module has a name that Python imports, and the function to enter it by.",
