@@ -149,8 +149,26 @@ def test_mistakes_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     ended = run(capsys, "test", "calibrate", "--emulate", "gfx1100", "--emulator", prefix, "--rocm", prefix)
     assert ended.code == 2
     assert "no configuration for gfx1100; it has some for gfx942" in ended.err
+    ended = run(capsys, "test", "calibrate", "--emulator", prefix)
+    assert (ended.code, "no GPU is named to emulate" in ended.err) == (2, True)
     ended = run(capsys, *words(prefix, "--emulator", prefix))
     assert (ended.code, "names the same emulator twice" in ended.err) == (2, True)
+
+
+def test_what_would_run_is_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str], cache: Path) -> None:
+    prefix = build(tmp_path / "rocm")
+    ended = run(capsys, *words(prefix, "pow", "--dry-run", "--json"))
+    assert ended.json == [
+        {
+            "target": "gfx942",
+            "emulator": str(prefix / "lib/librocjitsu.so"),
+            "configuration": str(prefix / "share/rocjitsu/configs/gfx942_cdna3_kmd.json"),
+            "runtime": str(prefix / "lib/libamdhip64.so"),
+            "operations": ["pow"],
+        }
+    ]
+    assert not cache.exists()
+    assert not (tmp_path / "test-reports").exists()
 
 
 def test_two_emulators_say_where_they_disagree(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
