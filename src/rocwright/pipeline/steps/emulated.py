@@ -58,12 +58,7 @@ def emulated_test_step(options: RunOptions, needs: tuple[str, ...]) -> Step:
             note("installing")
             environment = install_of_run(options, root, wanted, [rocm.prefix, wheels.prefix], log)
             venv.pip_install(environment, TEST_TOOLS, closed=None, log=log)
-            emulator = find_emulator(None, os.environ, environment.python)
-            targets = _targets(options, emulator)
-            runtime = find_runtime(None, os.environ, environment.python)
-            found: list[SuiteRun] = []
-            for target in targets:
-                found += _on(options, environment, emulator, runtime, target, note)
+            found = emulated_suites(options, environment, note)
             installed = venv.installed(environment)
         finally:
             remove_tree(root)
@@ -71,7 +66,7 @@ def emulated_test_step(options: RunOptions, needs: tuple[str, ...]) -> Step:
             family=options.gpu_family,
             installed=installed,
             find_links=wheels.find_links,
-            suites=tuple(found),
+            suites=found,
             files=wheels.files,
             rocm=options.store.url(f"{rocm.prefix}index.html"),
         )
@@ -85,6 +80,20 @@ def emulated_test_step(options: RunOptions, needs: tuple[str, ...]) -> Step:
         facts=lambda: {"family": options.gpu_family, "targets": options.targets},
         summary=summary_of,
     )
+
+
+def emulated_suites(options: RunOptions, environment: Environment, note: Note) -> tuple[SuiteRun, ...]:
+    """What came of an environment's packages on each target of the family that the emulator can be.
+
+    Raises `LeftOut` where it can be none of them, `MissingTool` where there is no emulator.
+    """
+    emulator = find_emulator(None, os.environ, environment.python)
+    targets = _targets(options, emulator)
+    runtime = find_runtime(None, os.environ, environment.python)
+    found: list[SuiteRun] = []
+    for target in targets:
+        found += _on(options, environment, emulator, runtime, target, note)
+    return tuple(found)
 
 
 def _targets(options: RunOptions, emulator: Emulator) -> tuple[str, ...]:
