@@ -141,5 +141,9 @@ def _offset(elf: Elf, vaddr: int) -> int | None:
 
 
 def _code(elf: Elf, vaddr: int) -> bool:
+    """Whether code is there, or ends there: a kernel that nobody may run is compiled to no instruction.
+
+    Libraries that are tuned per GPU have such kernels for all the others.
+    """
     held = elf.segments_of(fmt.PT_LOAD)
-    return any(s.flags & fmt.PF_X and s.vaddr <= vaddr < s.vaddr + s.filesz for s in held)
+    return any(s.flags & fmt.PF_X and s.vaddr <= vaddr <= s.vaddr + s.filesz for s in held)

@@ -191,6 +191,34 @@ static void integer64(Outcome& out) {
     }
 }
 
+__global__ void k_bits64(const uint64_t* a, uint64_t* out, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= n) return;
+    uint64_t x = a[i], *o = out + 4 * i;
+    o[0] = __popcll(x);
+    o[1] = __clzll((long long)x);
+    o[2] = __brevll(x);
+    o[3] = __ffsll((unsigned long long)x);
+}
+static void bits64(Outcome& out) {
+    auto r = noises(2 * N);
+    std::vector<uint64_t> a(N);
+    for (int i = 0; i < N; ++i) a[i] = ((uint64_t)r[2 * i] << 32 | r[2 * i + 1]) >> (i % 64);
+    Buffer<uint64_t> da(a), got(4 * N);
+    launch(k_bits64, N / 256, 256, 0, da.at, got.at, N);
+    auto g = got.back();
+    for (int i = 0; i < N; ++i) {
+        uint64_t x = a[i], rev = 0;
+        int lead = 0, first = 0;
+        for (int bit = 0; bit < 64; ++bit) rev |= ((x >> bit) & 1) << (63 - bit);
+        while (lead < 64 && !((x >> (63 - lead)) & 1)) ++lead;
+        while (first < 64 && !((x >> first) & 1)) ++first;
+        uint64_t wanted[4] = {(uint64_t)(ones((uint32_t)x) + ones((uint32_t)(x >> 32))), (uint64_t)lead, rev,
+                              (uint64_t)(x ? first + 1 : 0)};
+        for (int k = 0; k < 4; ++k) out.same((int64_t)g[4 * i + k], (int64_t)wanted[k], "64-bit counts");
+    }
+}
+
 // -- floating point
 
 template <typename T>
@@ -432,7 +460,7 @@ __global__ void k_vote(unsigned long long* out) {
     o[0] = __ballot(lane % 3 == 0);
     o[1] = __any(lane == 5);
     o[2] = __all(lane < 16);
-    o[3] = __popcll(__ballot(lane % 2) & ((1ull << lane) - 1));
+    o[3] = __ballot(lane % 2) & ((1ull << lane) - 1);
 }
 static void vote(Outcome& out) {
     const int block = 128, w = wave_of_device();
@@ -441,9 +469,10 @@ static void vote(Outcome& out) {
     auto g = got.back();
     for (int t = 0; t < block; ++t) {
         int lane = t % w;
-        unsigned long long third = 0;
+        unsigned long long third = 0, odd = 0;
         for (int k = 0; k < w; k += 3) third |= 1ull << k;
-        unsigned long long wanted[4] = {third, 1, 0, (unsigned long long)(lane / 2)};
+        for (int k = 1; k < lane; k += 2) odd |= 1ull << k;
+        unsigned long long wanted[4] = {third, 1, 0, odd};
         for (int k = 0; k < 4; ++k) out.same((int64_t)g[4 * t + k], (int64_t)wanted[k], "votes");
     }
 }
@@ -674,22 +703,38 @@ static void branches(Outcome& out) {
     for (int i = 0; i < n; ++i) out.same(g[i], steps_of((unsigned)i + 1), "loops of different length");
 }
 
-__global__ void k_grid(unsigned* out, int width, int height, int depth) {
-    unsigned x = blockIdx.x * blockDim.x + threadIdx.x, y = blockIdx.y * blockDim.y + threadIdx.y,
-             z = blockIdx.z * blockDim.z + threadIdx.z;
-    if ((int)x < width && (int)y < height && (int)z < depth)
-        out[(z * height + y) * width + x] = x + 1000 * y + 1000000 * z + gridDim.x;
+__global__ void k_block(unsigned* out) {
+    unsigned width = blockDim.x, size = width * blockDim.y;
+    unsigned at = threadIdx.z * size + threadIdx.y * width + threadIdx.x;
+    out[blockIdx.x * size * blockDim.z + at] = threadIdx.x + 100 * threadIdx.y + 10000 * threadIdx.z;
+}
+static void block(Outcome& out) {
+    for (dim3 shape : {dim3(16, 16, 1), dim3(8, 4, 6), dim3(1, 64, 2)}) {
+        const unsigned blocks = 3, count = shape.x * shape.y * shape.z;
+        Buffer<unsigned> got(blocks * count);
+        launch(k_block, blocks, shape, 0, got.at);
+        auto g = got.back();
+        for (unsigned k = 0; k < blocks * count; ++k) {
+            unsigned at = k % count, x = at % shape.x, y = at / shape.x % shape.y, z = at / shape.x / shape.y;
+            out.same(g[k], x + 100 * y + 10000 * z, "threads of a block in two and three dimensions");
+        }
+    }
+}
+
+__global__ void k_grid(unsigned* out, int width, int height) {
+    unsigned x = blockIdx.x * blockDim.x + threadIdx.x, y = blockIdx.y, z = blockIdx.z;
+    if ((int)x < width)
+        out[((size_t)z * height + y) * width + x] = x + 1000 * y + 1000000 * z + gridDim.x;
 }
 static void grid(Outcome& out) {
     const int width = 515, height = 130, depth = 5;
     Buffer<unsigned> got((size_t)width * height * depth);
-    launch(k_grid, dim3((width + 31) / 32, (height + 7) / 8, depth), dim3(32, 8, 1), 0, got.at, width, height,
-           depth);
+    launch(k_grid, dim3((width + 127) / 128, height, depth), 128, 0, got.at, width, height);
     auto g = got.back();
     for (int z = 0; z < depth; ++z)
         for (int y = 0; y < height; ++y)
             for (int x = 0; x < width; ++x)
-                out.same(g[(size_t)(z * height + y) * width + x], x + 1000 * y + 1000000 * z + (width + 31) / 32,
+                out.same(g[(size_t)(z * height + y) * width + x], x + 1000 * y + 1000000 * z + (width + 127) / 128,
                          "a large grid");
 }
 
@@ -795,14 +840,40 @@ struct Operation {
     void (*run)(Outcome&);
 };
 static const Operation operations[] = {
-    {"integer", integer},     {"integer64", integer64}, {"float32", float32},     {"float64", float64},
-    {"exp", exp_f},           {"exp2", exp2_f},         {"log", log_f},           {"log2", log2_f},
-    {"pow", pow_f},           {"sin", sin_f},           {"cos", cos_f},           {"tanh", tanh_f},
-    {"erf", erf_f},           {"rsqrt", rsqrt_f},       {"atan2", atan2_f},       {"fmod", fmod_f},
-    {"math64", math64},       {"half", half},           {"bfloat16", bfloat16},   {"shuffle", shuffle},
-    {"vote", vote},           {"reduction", reduction}, {"transpose", transpose}, {"gemm", gemm},
-    {"atomics", atomics},     {"gather", gather},       {"arguments", arguments}, {"scratch", scratch},
-    {"branches", branches},   {"grid", grid},           {"streams", streams},     {"matrix", matrix},
+    {"integer", integer},
+    {"integer64", integer64},
+    {"bits64", bits64},
+    {"float32", float32},
+    {"float64", float64},
+    {"exp", exp_f},
+    {"exp2", exp2_f},
+    {"log", log_f},
+    {"log2", log2_f},
+    {"pow", pow_f},
+    {"sin", sin_f},
+    {"cos", cos_f},
+    {"tanh", tanh_f},
+    {"erf", erf_f},
+    {"rsqrt", rsqrt_f},
+    {"atan2", atan2_f},
+    {"fmod", fmod_f},
+    {"math64", math64},
+    {"half", half},
+    {"bfloat16", bfloat16},
+    {"shuffle", shuffle},
+    {"vote", vote},
+    {"block", block},
+    {"grid", grid},
+    {"reduction", reduction},
+    {"transpose", transpose},
+    {"gemm", gemm},
+    {"atomics", atomics},
+    {"gather", gather},
+    {"arguments", arguments},
+    {"scratch", scratch},
+    {"branches", branches},
+    {"streams", streams},
+    {"matrix", matrix},
 };
 
 static std::string escaped(const std::string& text) {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -62,7 +63,9 @@ class LoadedObject(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unkno
 class LoadedCode(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """All code objects for a target, loaded under an emulator; `absent` are split files without archives.
 
-    Nothing is computed by them: that an object loads says that it is found, whole and for this target.
+    Nothing is computed by them: that an object loads says that it is found, whole and for this target. Only
+    the runtime sets some memory, so that the emulated GPU is seen to execute a kernel. `read_s` are processor
+    seconds for taking the objects out of their files, `own_s` those of the runner beside the emulator.
     """
 
     schema: int
@@ -74,6 +77,7 @@ class LoadedCode(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     cpu_s: float = 0.0
     own_s: float = 0.0
     starts: int = 0
+    read_s: float = 0.0
 
     @property
     def bad(self) -> tuple[LoadedObject, ...]:
@@ -82,9 +86,9 @@ class LoadedCode(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def passed(self) -> bool:
-        """Whether every object loads, and there is one."""
+        """Whether every object loads, and there is one, and the GPU was seen to execute something."""
         loaded = any(one.state == "loads" for one in self.objects)
-        return loaded and not self.bad and not self.problem
+        return loaded and not self.bad and not self.problem and self.emulated.dispatches > 0
 
 
 def load_objects(
@@ -107,7 +111,9 @@ def load_objects(
     """
     base = emulator.require(target)
     with tempfile.TemporaryDirectory(prefix="rocwright-kernels-") as folder:
+        began = time.process_time()
         found, absent = gather_objects(paths, base, generic, Path(folder))
+        read_s = time.process_time() - began
         tasks = {str(number): one for number, one in enumerate(found)}
         with emulated(emulator, base, runtime) as session:
             whole = {name: task for name, task in tasks.items() if not task.problem}
@@ -137,13 +143,14 @@ def load_objects(
     return LoadedCode(
         SCHEMA,
         record,
-        tuple(_judged(name, task, driven) for name, task in tasks.items()),
+        tuple(_features_told([_judged(name, task, driven) for name, task in tasks.items()])),
         absent,
         driven.problem,
         driven.wall_s,
         driven.cpu_s,
         driven.own_s,
         driven.starts,
+        read_s,
     )
 
 
@@ -196,10 +203,7 @@ def _judged(name: str, task: GatheredObject, driven: Driven) -> LoadedObject:
     except msgspec.ValidationError as error:
         return told("failed", f"its answer cannot be read: {error}")
     if line.state == "refused":
-        # Code for other features of this GPU is not its own.
-        return told(
-            "other GPU" if ":" in found.target and _no_binary(line.detail) else "refused", line.detail
-        )
+        return told("refused", line.detail)
     if line.bad:
         return told("kernel missing", line.bad[0][1], line.bad, line.bad_count)
     contradictions = list(_contradictions(task.kernels, line.shared))
@@ -208,9 +212,17 @@ def _judged(name: str, task: GatheredObject, driven: Driven) -> LoadedObject:
     return told("loads")
 
 
-def _no_binary(detail: str) -> bool:
-    """Whether the runtime says that there is no code for its GPU: hipErrorNoBinaryForGpu."""
-    return detail.startswith("error 209,")
+def _features_told(objects: Sequence[LoadedObject]) -> Iterator[LoadedObject]:
+    """With what is not for this GPU's features told apart: none of its kind loads, and another kind does.
+
+    A damaged object gets the same error as one for other features, so that alone says nothing.
+    """
+    loads = {one.target for one in objects if one.state == "loads"}
+    bases = {target.partition(":")[0] for target in loads}
+    for one in objects:
+        base, colon, _ = one.target.partition(":")
+        unlike = colon and one.state == "refused" and one.target not in loads and base in bases
+        yield msgspec.structs.replace(one, state="other GPU") if unlike else one
 
 
 def _contradictions(kernels: Iterable[DeviceKernel], shared: Mapping[str, int]) -> Iterator[tuple[str, str]]:

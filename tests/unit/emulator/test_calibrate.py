@@ -42,9 +42,9 @@ def test_an_emulator_that_is_right(tmp_path: Path, capsys: pytest.CaptureFixture
     assert ended.code == 0, ended.err
     assert set(states(ended.out).values()) == {"right"}
     found = ended.json["calibrations"]["rocjitsu"]
-    assert [one["dispatches"] for one in found["answers"]] == [1] * 32
+    assert [one["dispatches"] for one in found["answers"]] == [1] * 34
     assert found["emulated"]["emulated"] is True
-    assert (found["emulated"]["target"], found["emulated"]["dispatches"]) == ("gfx942", 32)
+    assert (found["emulated"]["target"], found["emulated"]["dispatches"]) == ("gfx942", 34)
     assert found["compiler"].startswith(f"HIP_PLATFORM=amd {prefix}/bin/hipcc --offload-arch=gfx942 ")
     report = tmp_path / "test-reports/calibrate-gfx942-rocjitsu"
     for name in ("index.html", "report.md", "results.json"):
@@ -83,7 +83,7 @@ def test_what_it_is_wrong_about_costs_only_itself(
     found = states(ended.out)
     assert found.pop("pow") == state
     assert set(found.values()) == {"right"}
-    assert len(found) == 31
+    assert len(found) == 33
     assert ended.json["calibrations"]["rocjitsu"]["starts"] == (2 if fault == "crash" else 1)
 
 
@@ -149,8 +149,26 @@ def test_mistakes_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     ended = run(capsys, "test", "calibrate", "--emulate", "gfx1100", "--emulator", prefix, "--rocm", prefix)
     assert ended.code == 2
     assert "no configuration for gfx1100; it has some for gfx942" in ended.err
+    ended = run(capsys, "test", "calibrate", "--emulator", prefix)
+    assert (ended.code, "no GPU is named to emulate" in ended.err) == (2, True)
     ended = run(capsys, *words(prefix, "--emulator", prefix))
     assert (ended.code, "names the same emulator twice" in ended.err) == (2, True)
+
+
+def test_what_would_run_is_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str], cache: Path) -> None:
+    prefix = build(tmp_path / "rocm")
+    ended = run(capsys, *words(prefix, "pow", "--dry-run", "--json"))
+    assert ended.json == [
+        {
+            "target": "gfx942",
+            "emulator": str(prefix / "lib/librocjitsu.so"),
+            "configuration": str(prefix / "share/rocjitsu/configs/gfx942_cdna3_kmd.json"),
+            "runtime": str(prefix / "lib/libamdhip64.so"),
+            "operations": ["pow"],
+        }
+    ]
+    assert not cache.exists()
+    assert not (tmp_path / "test-reports").exists()
 
 
 def test_two_emulators_say_where_they_disagree(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

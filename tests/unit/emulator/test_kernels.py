@@ -32,22 +32,24 @@ kernel void reversed(global int *at, global int *to, int count) {
 """
 
 
+def compiled(place: Path, source: str, target: str) -> Path:
+    """A code object of OpenCL kernels."""
+    need("clang++-19", "ld.lld")
+    (place / "source.cl").write_text(source)
+    subprocess.run(
+        ["clang++-19", "-x", "cl", "-cl-std=CL2.0", "-O2", "-nogpulib", "--target=amdgcn-amd-amdhsa",
+         "-mcode-object-version=4", f"--ld-path={find_llvm_tool('ld.lld')}", f"-mcpu={target}",
+         "source.cl", "-o", f"{target}.hsaco"],
+        cwd=place, check=True, capture_output=True,
+    )  # fmt: skip
+    return place / f"{target}.hsaco"
+
+
 @pytest.fixture(scope="module")
 def objects(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     """The two kernels, compiled for two targets."""
-    need("clang++-19", "ld.lld")
     place = tmp_path_factory.mktemp("objects")
-    (place / "two.cl").write_text(SOURCE)
-    found = {}
-    for target in ("gfx942", "gfx1100"):
-        subprocess.run(
-            ["clang++-19", "-x", "cl", "-cl-std=CL2.0", "-O2", "-nogpulib", "--target=amdgcn-amd-amdhsa",
-             "-mcode-object-version=4", f"--ld-path={find_llvm_tool('ld.lld')}", f"-mcpu={target}",
-             "two.cl", "-o", f"{target}.hsaco"],
-            cwd=place, check=True, capture_output=True,
-        )  # fmt: skip
-        found[target] = (place / f"{target}.hsaco").read_bytes()
-    return found
+    return {target: compiled(place, SOURCE, target).read_bytes() for target in ("gfx942", "gfx1100")}
 
 
 def fat(path: Path, *codes: tuple[str, bytes]) -> Path:
@@ -116,7 +118,7 @@ def test_whole_objects_load(
     assert (found["emulated"]["target"], found["emulated"]["emulated"]) == ("gfx942", True)
     page = (tmp_path / "test-reports/kernels-gfx942-rocjitsu/index.html").read_text()
     assert "<title>Code objects for gfx942 (emulated)</title>" in page
-    assert "none is launched" in page
+    assert "none of them is launched" in page
 
 
 @pytest.mark.parametrize(
@@ -210,6 +212,12 @@ def test_code_for_other_features_is_no_fault(
     assert ended.code == 0, ended.err
     found = {one["target"]: one["state"] for one in ended.json["loaded"]["rocjitsu"]["objects"]}
     assert found == {"gfx942:xnack+": "other GPU", "gfx942:xnack-": "loads"}
+    # One of the GPU's own kind that is refused is damaged, though the error is the same.
+    bad = fat(tmp_path / "bad.hipfb", ("gfx942:xnack-", objects["gfx1100"]))
+    ended = run(capsys, *words(tmp_path / "rocm", library, bad, "--json"))
+    assert ended.code == 1
+    states = [one["state"] for one in ended.json["loaded"]["rocjitsu"]["objects"]]
+    assert sorted(states) == ["loads", "other GPU", "refused"]
 
 
 @pytest.mark.parametrize("fault", ["crash", "hang"])
@@ -256,6 +264,21 @@ def test_no_gpu_is_no_pass(
     assert "HIP shows no GPU" in ended.err
 
 
+def test_no_kernel_executed_is_no_pass(
+    tmp_path: Path,
+    objects: dict[str, bytes],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The objects load, and nothing shows that there is a GPU."""
+    monkeypatch.chdir(tmp_path)
+    library = fat(tmp_path / "code.hipfb", ("gfx942", objects["gfx942"]))
+    ended = run(capsys, *words(build(tmp_path / "rocm", fault="silent"), library, "--json"))
+    assert ended.code == 1
+    assert ended.json["loaded"]["rocjitsu"]["objects"][0]["state"] == "loads"
+    assert "no kernel was executed" in ended.err
+
+
 def test_two_emulators_are_compared(
     tmp_path: Path,
     objects: dict[str, bytes],
@@ -283,6 +306,14 @@ def test_what_a_code_object_says_of_its_kernels(tmp_path: Path, objects: dict[st
     assert (back.metadata.lds, back.metadata.scratch) == (256, 0)
     assert back.descriptor == back.metadata
     assert scale.metadata == scale.descriptor == KernelSizes(0, 0, scale.metadata.arguments)  # type: ignore[union-attr]
+
+
+def test_a_kernel_of_no_instruction_is_no_contradiction(tmp_path: Path) -> None:
+    """What is tuned for one GPU is compiled to nothing for the others; it begins where the code ends."""
+    path = compiled(tmp_path, "kernel void nothing() { __builtin_unreachable(); }", "gfx942")
+    with mapped(path) as file:
+        (kernel,) = read_kernels(file)
+    assert (kernel.name, kernel.trouble) == ("nothing", "")
 
 
 def test_a_host_file_has_no_kernels() -> None:

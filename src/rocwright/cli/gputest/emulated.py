@@ -4,102 +4,58 @@ from __future__ import annotations
 
 import os
 import sys
-import tempfile
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
 import msgspec
-from cyclopts import Group, Parameter
+from cyclopts import Parameter
 
-from rocwright.cli.options import Place, Repeated, Text
-from rocwright.cli.reply import Json, Reply, plain, replies
-from rocwright.data.overlay import read_overlay
-from rocwright.emulator.calibrate import (
-    Calibration,
-    cache_key,
-    cached,
-    calibrate,
-    compile_calibration,
-    find_compiler,
-    keep,
-)
-from rocwright.emulator.find import emulator_table, find_emulator, find_runtime
+from rocwright.cli.emulate import EMULATE, Emulate, chosen
+from rocwright.cli.gputest.options import OUTPUT, Output
+from rocwright.cli.gputest.show import runs_reply
+from rocwright.cli.options import Place
+from rocwright.cli.reply import Reply, plain, replies
+from rocwright.emulator.calibrate import Calibration
+from rocwright.emulator.find import emulator_table
+from rocwright.emulator.kept import calibrated
 from rocwright.emulator.objects import LoadedCode, load_objects
 from rocwright.emulator.report import View, disagreements, view_of_calibration, view_of_objects, write_report
 from rocwright.emulator.values import Emulator, HipRuntime
 from rocwright.errors import SuiteFailed, UsageError
-from rocwright.gputest.skips.entries import generic_targets
 from rocwright.pipeline.options import default_cache
 from rocwright.system import console
-from rocwright.system.files import sha256_file
+from rocwright.system.files import make_directory
 from rocwright.system.interpreters import find_python
 
 # So many rows are printed; the page has more.
 _LISTED = 50
-_EMULATED = Group.create_ordered("Emulated GPU")
 
 
-@Parameter(name="*", group=_EMULATED)
-@dataclass(frozen=True)
-class EmulatedGpu:
-    """The GPU that is emulated, and what emulates it."""
-
-    emulate: Text
-    """The GPU target to emulate: gfx942."""
-
-    emulator: Repeated = ()
-    """An emulator: its prefix, its library, or a program that speaks the protocol (default: the one that is
-    installed); several are compared."""
-
-    rocm: Place = None
-    """The prefix or library of HIP's runtime (default: that of the environment, ROCM_PATH, /opt/rocm)."""
-
-    python: Place = None
-    """The interpreter, or the environment, whose ROCm is used (default: the one that runs this)."""
-
-    reports_dir: Path = Path("test-reports")
-    """Where records, pages and logs go."""
-
-    json: Json = False
-    """Print the result as JSON."""
-
-
-class _Chosen(NamedTuple):
-    emulators: tuple[Emulator, ...]
-    runtime: HipRuntime
-    python: Path
-
-
-def _chosen(gpu: EmulatedGpu) -> _Chosen:
-    """What the options name; raises for a target that one of the emulators has no configuration for."""
-    python = find_python(gpu.python, sys.executable)
-    choices: tuple[str | None, ...] = gpu.emulator or (None,)
-    emulators = tuple(find_emulator(choice, os.environ, python) for choice in choices)
-    for one in emulators:
-        one.require(gpu.emulate)
+def _chosen(emulate: Emulate, python: Path) -> tuple[Sequence[Emulator], HipRuntime]:
+    """What the options name; raises for no target, one that no emulator can be, an emulator named twice."""
+    if not emulate.emulate:
+        raise UsageError("no GPU is named to emulate", next_step="add --emulate TARGET, such as gfx942")
+    emulators, runtime = chosen(emulate, python)
     if len({one.library for one in emulators}) < len(emulators):
         raise UsageError("--emulator names the same emulator twice", next_step="name each once")
-    runtime = find_runtime(gpu.rocm, os.environ, python)
-    for one in emulators:
-        console.say(f"{one.name} {one.version or one.digest[:12]} ({one.found}): {one.library}")
-    console.say(f"HIP's runtime {runtime.version}: {runtime.library}")
-    return _Chosen(emulators, runtime, python)
+    return emulators, runtime
 
 
-def _label(emulator: Emulator, emulators: tuple[Emulator, ...]) -> str:
+def _label(emulator: Emulator, emulators: Sequence[Emulator]) -> str:
     """What tells one emulator from the others in names of directories."""
     several = [one.name for one in emulators].count(emulator.name) > 1
     return f"{emulator.name}-{emulator.digest[:8]}" if several else emulator.name
 
 
-@replies(within="gpu")
+@replies(within="output")
 def gputest_calibrate(
     *operations: str,
-    gpu: EmulatedGpu,
+    emulate: Emulate = EMULATE,
+    python: Place = None,
     compiler: Place = None,
     fresh: Annotated[bool, Parameter(negative=())] = False,
+    output: Output = OUTPUT,
 ) -> Iterator[Reply]:
     """Tell what an emulator of AMD GPUs is right about, by a program whose answers are known.
 
@@ -111,54 +67,48 @@ def gputest_calibrate(
     ----------
     operations
         Operations to try (default: all).
+    python
+        The interpreter, or the environment, whose ROCm is used (default: the one that runs this).
     compiler
         The hipcc to compile with (default: that of the runtime's prefix, or the one on PATH).
     fresh
         Ask again, though the same emulator, configuration and runtime were asked before.
     """
     table = emulator_table()
-    chosen = _chosen(gpu)
+    emulators, runtime = _chosen(emulate, find_python(python, sys.executable))
+    if output.dry_run:
+        wanted = operations or [row.name for row in table.operation]
+        yield _planned(emulate, emulators, runtime, {"operations": list(wanted)})
+        return
     found: dict[str, Calibration] = {}
-    place = default_cache() / "emulated"
-    for emulator in chosen.emulators:
-        label = _label(emulator, chosen.emulators)
-        configuration = emulator.configurations[emulator.require(gpu.emulate)]
-        digest = "" if configuration is None else sha256_file(configuration)
-        key = cache_key(emulator, gpu.emulate, chosen.runtime, digest)
-        known = None if fresh or operations or compiler is not None else cached(place, key)
-        if known is not None:
-            console.say(f"calibrated before: {place / key}.json; --fresh asks again")
-            found[label] = known
-            continue
-        with tempfile.TemporaryDirectory(prefix="rocwright-calibration-") as folder:
-            log = _directory(gpu, "calibrate", label) / "log.txt"
-            hipcc = find_compiler(compiler, chosen.runtime, os.environ)
-            console.say(f"compiling the calibration for {gpu.emulate}: {hipcc}")
-            program = Path(folder) / "calibration"
-            command = compile_calibration(hipcc, gpu.emulate, program, log=log)
-            one = calibrate(
-                emulator,
-                gpu.emulate,
-                chosen.runtime,
-                program,
-                table,
-                operations=operations,
-                log=log,
-                note=console.detail,
-            )
-        found[label] = msgspec.structs.replace(one, compiler=command)
-        if not operations:
-            keep(place, key, found[label])
+    for emulator in emulators:
+        label = _label(emulator, emulators)
+        found[label] = calibrated(
+            emulator,
+            emulate.emulate,
+            runtime,
+            table,
+            os.environ,
+            cache=default_cache() / "emulated",
+            compiler=compiler,
+            operations=operations,
+            fresh=fresh,
+            log=_directory(output, "calibrate", emulate, label) / "log.txt",
+            note=console.detail,
+            say=console.say,
+        )
     views = {label: view_of_calibration(one, table) for label, one in found.items()}
     for label, one in found.items():
-        write_report(_directory(gpu, "calibrate", label), views[label], one)
+        write_report(_directory(output, "calibrate", emulate, label), views[label], one)
     states = {label: {one.name: one.state for one in found[label].answers} for label in found}
     yield _reply("calibrations", found, views, states)
-    _end(gpu, views)
+    _end(output, views)
 
 
-@replies(within="gpu")
-def gputest_kernels(*paths: Path, gpu: EmulatedGpu) -> Iterator[Reply]:
+@replies(within="output")
+def gputest_kernels(
+    *paths: Path, emulate: Emulate = EMULATE, python: Place = None, output: Output = OUTPUT
+) -> Iterator[Reply]:
     """Load every code object of wheels and libraries for a target, where there is no GPU.
 
     HIP's runtime loads each one under an emulator, finds every kernel in it and tells its attributes: a code
@@ -169,40 +119,62 @@ def gputest_kernels(*paths: Path, gpu: EmulatedGpu) -> Iterator[Reply]:
     Parameters
     ----------
     paths
-        Wheels, libraries, archives, and directories with them.
+        Wheels, libraries, archives, code objects, and directories with them.
+    python
+        The interpreter, or the environment, whose ROCm is used (default: the one that runs this).
     """
     if not paths:
         raise UsageError("no file is named", next_step="name wheels, libraries or directories")
     table = emulator_table()
-    chosen = _chosen(gpu)
-    generic = generic_targets(read_overlay())
+    interpreter = find_python(python, sys.executable)
+    emulators, runtime = _chosen(emulate, interpreter)
+    if output.dry_run:
+        yield _planned(emulate, emulators, runtime, {"files": [str(path) for path in paths]})
+        return
     found: dict[str, LoadedCode] = {}
-    for emulator in chosen.emulators:
-        label = _label(emulator, chosen.emulators)
+    for emulator in emulators:
+        label = _label(emulator, emulators)
         found[label] = load_objects(
             paths,
             emulator,
-            gpu.emulate,
-            chosen.runtime,
+            emulate.emulate,
+            runtime,
             table,
-            generic=generic,
-            python=chosen.python,
-            log=_directory(gpu, "kernels", label) / "log.txt",
+            generic=output.generic(),
+            python=interpreter,
+            log=_directory(output, "kernels", emulate, label) / "log.txt",
             note=console.detail,
         )
     views = {label: view_of_objects(one) for label, one in found.items()}
     for label, one in found.items():
-        write_report(_directory(gpu, "kernels", label), views[label], one)
+        write_report(_directory(output, "kernels", emulate, label), views[label], one)
     states = {
         label: {f"{one.source}: {one.name}": one.state for one in found[label].objects} for label in found
     }
     yield _reply("loaded", found, views, states)
-    _end(gpu, views)
+    _end(output, views)
 
 
-def _directory(gpu: EmulatedGpu, verb: str, label: str) -> Path:
-    place = Path(os.path.abspath(gpu.reports_dir)) / f"{verb}-{gpu.emulate}-{label}"  # noqa: PTH100
-    place.mkdir(parents=True, exist_ok=True)
+def _planned(
+    emulate: Emulate, emulators: Sequence[Emulator], runtime: HipRuntime, more: Mapping[str, object]
+) -> Reply:
+    return runs_reply(
+        [
+            {
+                "target": emulate.emulate,
+                "emulator": str(one.library),
+                "configuration": str(one.configurations[one.require(emulate.emulate)] or ""),
+                "runtime": str(runtime.library),
+                **more,
+            }
+            for one in emulators
+        ]
+    )
+
+
+def _directory(output: Output, verb: str, emulate: Emulate, label: str) -> Path:
+    place = output.reports / f"{verb}-{emulate.emulate}-{label}"
+    make_directory(place)
     return place
 
 
@@ -242,13 +214,13 @@ def _printer(views: Mapping[str, View], apart: tuple[tuple[str, dict[str, str]],
     return show
 
 
-def _end(gpu: EmulatedGpu, views: Mapping[str, View]) -> None:
+def _end(output: Output, views: Mapping[str, View]) -> None:
     """Raise `SuiteFailed` where something did not pass."""
-    console.say(f"records, pages and logs: {gpu.reports_dir}")
+    console.say(f"records, pages and logs: {output.reports_dir}")
     for view in views.values():
         if not view.good:
             raise SuiteFailed(
                 f"{view.title}: {view.says[0].lower()}{view.says[1:]}",
-                where=gpu.reports_dir,
+                where=output.reports_dir,
                 next_step="see its log.txt and index.html there",
             )

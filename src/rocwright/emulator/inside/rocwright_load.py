@@ -17,6 +17,7 @@ from typing import Any
 # hipFuncAttribute: the largest block, and bytes of LDS.
 _THREADS, _SHARED = 0, 1
 _MOST = 50
+_BYTES = 4096
 
 
 def tell(line: dict[str, Any]) -> None:
@@ -46,8 +47,15 @@ class Hip:
         said = said or self.error(self.library.hipGetDeviceCount(ctypes.byref(count)))
         if not said and count.value < 1:
             said = "it shows none"
-        # The first call that needs the device makes its context, and with it the emulated GPU.
-        return said or self.error(self.library.hipSetDevice(0)) or self.error(self.library.hipFree(None))
+        return said or self.error(self.library.hipSetDevice(0)) or self.execute()
+
+    def execute(self) -> str:
+        """Have the GPU set some memory: a kernel of the runtime's own, by which it is seen to be there."""
+        place = ctypes.c_void_p()
+        said = self.error(self.library.hipMalloc(ctypes.byref(place), ctypes.c_size_t(_BYTES)))
+        said = said or self.error(self.library.hipMemset(place, 1, ctypes.c_size_t(_BYTES)))
+        said = said or self.error(self.library.hipDeviceSynchronize())
+        return said or self.error(self.library.hipFree(place))
 
     def load(self, data: bytes, kernels: list[str]) -> dict[str, Any]:
         """What came of one code object."""
