@@ -37,6 +37,7 @@ class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     is built with the distribution's. `stage` and `promote` name channels, empty for none. `publish`: a
     channel is changed `never`, only where the store is the run's own folder (`embedded`), or also elsewhere
     when it is `asked` for. `role` names the variable with the role that a workflow assumes to write.
+    `emulated`: tests are those on emulated GPUs, which need no machine with a GPU.
     """
 
     name: str
@@ -56,6 +57,7 @@ class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     promote: str = ""
     publish: Literal["never", "embedded", "asked"] = "never"
     role: str = ""
+    emulated: bool = False
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):

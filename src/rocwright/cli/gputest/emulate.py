@@ -7,28 +7,22 @@ import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from rocwright.cli.emulate import Emulate, chosen, require_asked
 from rocwright.cli.gputest.options import Gpus, Output
 from rocwright.cli.gputest.show import end, records_reply, runs_reply
 from rocwright.cli.options import Place
 from rocwright.cli.reply import Reply
-from rocwright.emulator.session import emulated
 from rocwright.emulator.values import Emulator
 from rocwright.errors import MissingTool, UsageError
-from rocwright.gputest.devices import probe, select
 from rocwright.gputest.emulated.differ import told_apart
 from rocwright.gputest.emulated.played import Played, played
 from rocwright.gputest.emulated.preload import require_no_preload
+from rocwright.gputest.emulated.smoke import test_torch
 from rocwright.gputest.emulated.suites import Testable, installed_in, test_operators, test_rocm
-from rocwright.gputest.environment import fresh_cache
-from rocwright.gputest.isolate.run import Teller, run_recorded
-from rocwright.gputest.setting import shown_facts
-from rocwright.gputest.smoke import SmokeSetting, plan_smoke, smoke_tests
-from rocwright.model.emulated import Emulated
+from rocwright.gputest.smoke import SmokeSetting, smoke_tests
 from rocwright.model.suites import SuiteTable
-from rocwright.model.testing import CaseResult, RunRecord
+from rocwright.model.testing import RunRecord
 from rocwright.pipeline.options import default_cache
 from rocwright.system import console
 from rocwright.system.interpreters import find_python
@@ -97,7 +91,15 @@ def _tested(
     played_: Played, has: Testable, setting: SmokeSetting, table: SuiteTable, output: Output, config: str
 ) -> list[RunRecord]:
     if has.torch:
-        return _smoke(played_, setting, table, output, config)
+        return test_torch(
+            played_,
+            smoke_tests(),
+            replace(setting, config=config),
+            table,
+            output.families(),
+            output.generic(),
+            say=console.say,
+        )
     records: list[RunRecord] = []
     if has.rocm_sdk:
         console.say(f"rocm-sdk test --device on the emulated {played_.target}")
@@ -111,37 +113,6 @@ def _tested(
         records.append(test_operators(played_, setting.python, has.python, output.reports, config=config))
     else:
         console.say("operators: left out, as no onnxruntime for ROCm is installed there")
-    return records
-
-
-def _smoke(
-    played_: Played, setting: SmokeSetting, table: SuiteTable, output: Output, config: str
-) -> list[RunRecord]:
-    """Torch's smoke tests of a GPU: torch is asked in one session, tested in another."""
-    with emulated(played_.emulator, played_.target, played_.runtime) as session:
-        facts = probe(
-            setting.python,
-            env=session.env,
-            drop_env=(*table.environment.removed, *session.drop_env),
-            before=session.words(()),
-            note=console.say,
-        )
-    console.say(shown_facts(facts))
-    groups = select(facts, played_.target, output.families(), generic=output.generic())
-    records = []
-    with fresh_cache() as cache, emulated(played_.emulator, played_.target, played_.runtime) as session:
-        here = replace(setting, facts=facts, miopen_cache=Path(cache), session=session, config=config)
-
-        def weigh(results: tuple[CaseResult, ...]) -> tuple[tuple[CaseResult, ...], Emulated]:
-            record = session.record()
-            return played_.weighed(results, record), record
-
-        for run in plan_smoke(smoke_tests(), here, groups, table, output.families()):
-            console.say(f"{run.ran.key}: {', '.join(run.isolation.files)}")
-            teller = Teller.of(console.say, setting.pytest_args)
-            records.append(
-                run_recorded(run.ran, run.isolation, run.directory, teller, notes=played_.notes, weigh=weigh)
-            )
     return records
 
 

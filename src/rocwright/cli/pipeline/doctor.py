@@ -41,7 +41,8 @@ def pipeline_doctor(
     repository
         As OWNER/NAME (default: $GITHUB_REPOSITORY, else by the remote origin of this checkout).
     profile
-        The row of the profiles table whose runs are meant: ci, dev, nightly, release, or one of your own.
+        The row of the profiles table whose runs are meant: ci, dev, emulated, nightly, release, or one of
+        your own.
     config
         A rocwright.toml (default: that of the current directory, if there is one).
     json

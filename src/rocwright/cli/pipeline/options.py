@@ -86,7 +86,7 @@ class PlanOptions:
     """What a run is to have, beside what its profile says."""
 
     profile: Text = "ci"
-    """The row of the profiles table: ci, dev, nightly, release, or one of your own."""
+    """The row of the profiles table: ci, dev, emulated, nightly, release, or one of your own."""
 
     platforms: Words = ()
     """linux, windows (default: the profile's)."""

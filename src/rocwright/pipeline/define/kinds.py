@@ -38,6 +38,12 @@ class Kind:
     last: bool = False
 
 
+# Platforms that emulators of AMD GPUs run on.
+EMULATED_ON = ("linux",)
+# In place of tests on GPUs: on a machine without one, by the families that an emulator has.
+_EMULATED = Kind(
+    "test-emulated", "test_emulated_wheels", (*_BUILD, "family"), ("upload-rocm", "upload-pytorch")
+)
 # Of the whole run, on no axis: after everything, whatever became of it.
 SUMMARY = Kind("summary", "ci_summary", (), last=True)
 
@@ -88,20 +94,27 @@ def kinds(
     promoted: bool,
     pytorch: bool = True,
     rocm: bool = True,
+    emulated: bool = False,
 ) -> tuple[Kind, ...]:
     """The kinds of a run, each after what it needs.
 
     `projects` are those of the family in build order, each with those that it is built after. `parts`: torch
     is built for several parts of the targets and merged. Without `rocm` an earlier run's packages are taken;
-    without `pytorch` the run ends with ROCm's packages.
+    without `pytorch` the run ends with ROCm's packages. With `emulated` the tests on GPUs are those on
+    emulated ones, which any machine runs.
     """
     found = list(_rocm() if rocm else _taken())
     if pytorch:
         found += _pytorch(projects, split=split, parts=parts)
+    if emulated:
+        found = [kind for kind in found if not kind.gpu]
+        if pytorch:
+            found.append(_EMULATED)
     if pytorch and staged:
         needs = ("rocm-packages", "lock-sources", "check", "upload-pytorch")
         found.append(Kind("stage", "stage_pytorch_wheels", _BUILD, needs, "channel"))
-        gate = ("stage", "test-pip", "test-uv", "test-units", "test-pytorch")
+        tests = _EMULATED.name if emulated else "test-pytorch"
+        gate = ("stage", "test-pip", "test-uv", "test-units", tests)
         found.append(Kind("gate", "gate", _BUILD, gate, last=True))
         if promoted:
             found.append(Kind("promote", "promote", _BUILD, ("stage", "gate"), "channel"))

@@ -28,7 +28,7 @@ from rocwright.model.plan import (
 from rocwright.model.platforms import platform_named
 from rocwright.pipeline.define.cells import Row, make_cells, make_jobs
 from rocwright.pipeline.define.inputs import Known
-from rocwright.pipeline.define.kinds import SUMMARY, Kind, kinds
+from rocwright.pipeline.define.kinds import EMULATED_ON, SUMMARY, Kind, kinds
 from rocwright.pipeline.define.run_matrix import RunMatrix, resolve
 
 # Ids that a note names.
@@ -177,6 +177,7 @@ def _kinds(platform: str, asked: RunMatrix, profile: Profile) -> tuple[Kind, ...
         promoted=bool(profile.promote),
         pytorch=asked.build_pytorch,
         rocm=asked.rocm.kind != "packages",
+        emulated=profile.emulated and platform in EMULATED_ON,
     )
 
 

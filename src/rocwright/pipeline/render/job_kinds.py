@@ -46,12 +46,29 @@ class JobKind:
         return tuple(axis for axis in self.axes if axis not in common)
 
 
-def every_kind(projects: Sequence[tuple[str, Sequence[str]]]) -> tuple[tuple[Kind, ...], ...]:
-    """The kinds of every sort of run: which of them a run has, its plan says."""
+def every_kind(
+    projects: Sequence[tuple[str, Sequence[str]]], *, emulators: bool = True
+) -> tuple[tuple[Kind, ...], ...]:
+    """The kinds of every sort of run: which of them a run has, its plan says.
+
+    `emulators` says whether there are any for the platform.
+    """
     return tuple(
-        (*kinds(projects, split=True, parts=parts, staged=True, promoted=True, rocm=rocm), SUMMARY)
+        (
+            *kinds(
+                projects,
+                split=True,
+                parts=parts,
+                staged=True,
+                promoted=True,
+                rocm=rocm,
+                emulated=emulated,
+            ),
+            SUMMARY,
+        )
         for parts in (False, True)
         for rocm in (True, False)
+        for emulated in ((False, True) if emulators else (False,))
     )
 
 

@@ -12,7 +12,7 @@ from rocwright.model.plan import Profile, ProfileTable
 from rocwright.model.platforms import PLATFORMS
 from rocwright.model.workflows import WorkflowTable
 from rocwright.pipeline.define.inputs import SCHEDULE, TESTED, Projects
-from rocwright.pipeline.define.kinds import SUMMARY, Kind
+from rocwright.pipeline.define.kinds import EMULATED_ON, SUMMARY, Kind
 from rocwright.pipeline.render.called import (
     build_workflow,
     environment,
@@ -55,7 +55,9 @@ def github_files(
     projects: Mapping[str, Projects], profiles: ProfileTable, table: WorkflowTable
 ) -> dict[PurePosixPath, str]:
     """Text by path; `projects` are those of the family by platform."""
-    runs = {platform: every_kind(projects[platform]) for platform in PLATFORMS}
+    runs = {
+        platform: every_kind(projects[platform], emulators=platform in EMULATED_ON) for platform in PLATFORMS
+    }
     files = {
         DIRECTORY / f"{name}.yml": workflow_text(workflow, table)
         for name, workflow in workflows(runs, profiles, table).items()
@@ -92,6 +94,8 @@ def _releases(profiles: ProfileTable) -> tuple[Profile, ...]:
 # -- the text of a workflow, or of an action
 
 
+# A variable of the repository: the profile of CI where it is another one than `ci`.
+PROFILE = "ROCWRIGHT_CI_PROFILE"
 # What a reader of permissions asks.
 _PERMITTED = "a role is assumed with it, to write to the store"
 HEAD = "# Rendered by `rocwright pipeline render` from src/rocwright/pipeline/define; do not edit.\n"
@@ -149,7 +153,9 @@ def ci_workflow(kinds: Sequence[JobKind], profile: Profile, table: WorkflowTable
         "push": {"branches": ["main", "release/**"]},
         "workflow_dispatch": {"inputs": inputs},
     }
-    jobs = _jobs(kinds, profile.platforms, f"'{profile.name}'", f"vars.{profile.role}", table)
+    # A repository without machines with GPUs names the profile that tests on emulated ones.
+    which = f"vars.{PROFILE} || '{profile.name}'"
+    jobs = _jobs(kinds, profile.platforms, which, f"vars.{profile.role}", table)
     return _started("CI", on, _BY_CHANGE, jobs, table)
 
 

@@ -51,7 +51,7 @@ def rocm_test_step(options: RunOptions, needs: tuple[str, ...]) -> Step:
         log, root = workspace.log(name), workspace.environment(name)
         try:
             note("installing")
-            wanted = [f"rocm[libraries,devel]=={_version_of_rocm(uploaded)}"]
+            wanted = [f"rocm[libraries,devel]=={rocm_version_of(uploaded)}"]
             environment = install_of_run(options, root, wanted, [uploaded.prefix], log)
             note("testing")
             verdicts = smoke.run_rocm_sdk_test(environment, log=log)
@@ -125,7 +125,7 @@ def _smoke(options: RunOptions, environment: Environment, reports: Path, note: N
     return run_smoke(environment.python, smoke_tests(), reports, options.gpu_family, note, options.overlay)
 
 
-def _version_of_rocm(uploaded: UploadedRun) -> str:
+def rocm_version_of(uploaded: UploadedRun) -> str:
     """By the name of the selector, which is there once: `rocm-7.1.tar.gz`."""
     (name,) = (name for name in uploaded.files if name.startswith("rocm-"))
     return name.removeprefix("rocm-").removesuffix(".tar.gz").partition("-")[0]

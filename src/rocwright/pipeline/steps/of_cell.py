@@ -14,6 +14,7 @@ from rocwright.model.project import TORCH
 from rocwright.pipeline.define.kinds import SUMMARY
 from rocwright.pipeline.options import RunOptions, Workspace
 from rocwright.pipeline.records import ENDED, Machine, place_of
+from rocwright.pipeline.steps.emulated import emulated_test_step
 from rocwright.pipeline.steps.gate import gate_step, promote_step
 from rocwright.pipeline.steps.gpu import pytorch_test_step, rocm_test_step
 from rocwright.pipeline.steps.index import index_artifacts_step, index_packages_step
@@ -66,6 +67,7 @@ _OWN: dict[str, Callable[[RunOptions, Needs], Step]] = {
     "promote": promote_step,
     "test-rocm": rocm_test_step,
     "test-units": units_step,
+    "test-emulated": emulated_test_step,
     "test-pytorch": pytorch_test_step,
     "split": split_step,
     "merge-torch": merge_step,

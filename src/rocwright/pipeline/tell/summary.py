@@ -221,6 +221,7 @@ _TOLD: dict[str, Callable[[Cell, Record, Plan], list[str]]] = {
     "promote": _promote,
     "stage": _stage,
     "summary": _ends,
+    "test-emulated": _tests,
     "test-pip": _tests,
     "test-pytorch": _tests,
     "test-units": _tests,

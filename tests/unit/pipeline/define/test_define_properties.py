@@ -235,10 +235,28 @@ def of_profile() -> dict[str, dict[str, str]]:
 
 
 def test_ci_and_release_run_the_same_steps(of_profile: dict[str, dict[str, str]]) -> None:
-    assert set(of_profile) == {"ci", "dev", "nightly", "release"}
+    assert set(of_profile) == {"ci", "dev", "emulated", "nightly", "release"}
     assert len(of_profile["ci"]) == 22
     for name, digests in of_profile.items():
-        assert digests == of_profile["ci"], name
+        if name != "emulated":
+            assert digests == of_profile["ci"], name
+
+
+def test_a_run_on_emulated_gpus_builds_the_same_and_asks_for_no_machine_with_a_gpu(
+    of_profile: dict[str, dict[str, str]],
+) -> None:
+    ci, emulated = of_profile["ci"], of_profile["emulated"]
+    new = {id_.partition("/")[0] for id_ in emulated.keys() - ci.keys()}
+    gone = {id_.partition("/")[0] for id_ in ci.keys() - emulated.keys()}
+    assert (new, gone) == ({"test-emulated"}, {"test-rocm", "test-pytorch", "stage", "gate", "promote"})
+    other = {id_ for id_ in ci.keys() & emulated.keys() if ci[id_] != emulated[id_]}
+    assert other == {"summary"}
+    choice = Choice("emulated", "1", platforms=("linux",), families=("gfx94X-dcgpu",), sources="upstream")
+    tables = known(environment={})
+    plan = make_plan(profiles().named("emulated"), choice, tables, OPEN)
+    (cell,) = [cell for cell in plan.cells if cell.kind == "test-emulated"]
+    assert (cell.family, cell.skip, cell.runner) == ("gfx94X-dcgpu", "", "")
+    assert not any(cell.skip or cell.runner for cell in plan.cells)
 
 
 def test_another_channel_changes_its_gate_and_nothing_of_the_builds() -> None:
