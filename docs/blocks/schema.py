@@ -62,6 +62,8 @@ def _fields(struct: type[msgspec.Struct]) -> str:
 def _type_text(hint: object) -> str:
     """A type as a reader of TOML would say it."""
     origin, inside = typing.get_origin(hint), typing.get_args(hint)
+    if origin is typing.Annotated:
+        return " ".join([_type_text(inside[0]), *map(_bounds, inside[1:])])
     if origin is tuple:
         return f"list of {_type_text(inside[0])}"
     if origin is dict:
@@ -69,10 +71,15 @@ def _type_text(hint: object) -> str:
     kinds = [_type_text(kind) for kind in inside if kind is not type(None)]
     if kinds:
         return " or ".join(kinds)
-    words: dict[object, str] = {str: "text", int: "number", bool: "true or false"}
+    words: dict[object, str] = {str: "text", int: "number", float: "number", bool: "true or false"}
     if isinstance(hint, type) and issubclass(hint, msgspec.Struct):
         return f"[{hint.__name__}](#{hint.__name__.lower()})"
     return words.get(hint) or str(getattr(hint, "__name__", hint))
+
+
+def _bounds(meta: msgspec.Meta) -> str:
+    known = {"above": meta.gt, "from": meta.ge, "below": meta.lt, "up to": meta.le}
+    return " and ".join(f"{word} {bound:g}" for word, bound in known.items() if bound is not None)
 
 
 def _json_text(hint: object) -> str:
