@@ -41,6 +41,7 @@ from rocwright.compat.probe.values import ProbeTable
 from rocwright.data.explain import Explained, TableInfo
 from rocwright.data.sources import SourceTable
 from rocwright.emulator.values import EmulatorTable
+from rocwright.gputest.emulated.suites import OperatorTable
 from rocwright.model.channels import Channels, IndexTable, LandingTable
 from rocwright.model.compat import CompatTable
 from rocwright.model.compat_releases import FeatureTable, LibraryTable
@@ -119,6 +120,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "data-skips": lambda: schema(SkipTable),
     "data-signatures": lambda: schema(SignatureTable),
     "data-emulators": lambda: schema(EmulatorTable),
+    "data-operators": lambda: schema(OperatorTable),
     "data-probe": lambda: schema(ProbeTable),
     "data-slurm": lambda: schema(SlurmTable),
     "data-sources": lambda: schema(SourceTable),
