@@ -137,7 +137,8 @@ def _often(rate: float) -> str:
 
 
 def _duration(seconds: float) -> str:
-    whole = math.ceil(seconds)
+    # Not the next second for an error of the last digits.
+    whole = math.ceil(round(seconds, 3))
     if whole < 60:
         return f"{whole} s"
     minutes = math.ceil(whole / 60)

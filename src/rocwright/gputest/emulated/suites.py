@@ -54,7 +54,7 @@ class Testable(msgspec.Struct, frozen=True):
     onnxruntime: bool
 
 
-class Input(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class OperatorInput(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """An input of an operator: `shape`, the type of its numbers, and the range that they lie in.
 
     With `values` it is a constant of the model.
@@ -75,7 +75,7 @@ class OperatorRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """
 
     operator: str
-    input: tuple[Input, ...]
+    input: tuple[OperatorInput, ...]
     name: str = ""
     attribute: dict[str, int | float | str | list[int]] = {}
     relative: float = 1e-3
