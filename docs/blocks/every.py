@@ -42,7 +42,7 @@ from rocwright.data.explain import Explained, TableInfo
 from rocwright.data.sources import SourceTable
 from rocwright.emulator.values import EmulatorTable
 from rocwright.gputest.emulated.suites import OperatorTable
-from rocwright.model.channels import Channels, IndexTable, LandingTable
+from rocwright.model.channels import Channels, LandingTable
 from rocwright.model.compat import CompatTable
 from rocwright.model.compat_releases import FeatureTable, LibraryTable
 from rocwright.model.device_files import DeviceFiles
