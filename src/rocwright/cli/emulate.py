@@ -16,7 +16,8 @@ from rocwright.errors import UsageError
 from rocwright.system import console
 
 
-@Parameter(name="*", group=Group.create_ordered("Emulated GPU"))
+# Before the numbered groups of a command, whichever module was imported first.
+@Parameter(name="*", group=Group("Emulated GPU", sort_key=(0, -1)))
 @dataclass(frozen=True)
 class Emulate:
     """A GPU that an emulator plays, in place of one of this machine."""

@@ -68,6 +68,12 @@ class Calibration(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return tuple(one.name for one in self.answers if one.state in WRONG)
 
     @property
+    def usable(self) -> bool:
+        """Whether it came to its end, with a kernel executed and something right."""
+        right = any(one.state == "right" for one in self.answers)
+        return right and not self.problem and self.emulated.dispatches > 0
+
+    @property
     def executed(self) -> bool:
         """Whether any kernel was; without one nothing is shown."""
         return any(one.dispatches for one in self.answers)
@@ -152,6 +158,7 @@ def calibrate(
             wanted,
             start_s=table.limits.start_s,
             each_s=table.limits.operation_s,
+            most_lost=table.limits.lost_in_a_row,
             log=log,
             note=note,
         )
@@ -217,8 +224,8 @@ def cached(place: Path, key: str) -> Calibration | None:
 
 
 def keep(place: Path, key: str, calibration: Calibration) -> None:
-    """Keep a calibration that came to its end; one of some operations, or with a problem, is not kept."""
-    if calibration.problem or not calibration.executed:
+    """Keep a calibration that came to its end; one with a problem, or right about nothing, is not kept."""
+    if not calibration.usable:
         return
     with atomic_write(place / f"{key}.json") as stream:
         stream.write(msgspec.json.encode(calibration))

@@ -92,16 +92,18 @@ def drive(
     *,
     start_s: float,
     each_s: float,
+    most_lost: int,
     log: Path | None = None,
     note: Callable[[str], None] = lambda _: None,
 ) -> Driven:
     """Do all of `names`; `command` gives the process that does those that it is told.
 
     Each may take `each_s` seconds, the start `start_s`. A process that is lost is followed by another for the
-    rest. `note` is told each name that is done.
+    rest, unless `most_lost` were lost in a row. `note` is told each name that is done.
     """
     found = Driven()
     rest = list(names)
+    in_a_row = 0
     began = time.monotonic()
     own, below = _times()
     while rest and not found.problem:
@@ -121,12 +123,15 @@ def drive(
         if watch.at is not None and run.ended != "done":
             lost: Lost = "hung" if run.ended == "hung" else "crashed" if run.ended == "crashed" else "failed"
             found.done[watch.at] = Done(watch.at, {}, lost, run.said, session.executed(watch.at))
+            in_a_row = 1 if watch.done else in_a_row + 1
         left = [name for name in rest if name not in found.done]
         if watch.problem:
             found.problem = watch.problem
         elif len(left) == len(rest) or (run.ended == "done" and left):
             said = run.said.strip().rpartition("\n")[2]
             found.problem = f"its process {_ended(run.ended, run.status)}" + (f": {said}" if said else "")
+        elif left and in_a_row >= most_lost:
+            found.problem = f"{in_a_row} processes in a row were lost"
         rest = left
     after_own, after_below = _times()
     found.wall_s = time.monotonic() - began

@@ -136,6 +136,7 @@ def load_objects(
                 list(whole),
                 start_s=table.limits.start_s,
                 each_s=table.limits.object_s,
+                most_lost=table.limits.lost_in_a_row,
                 log=log,
                 note=lambda name: note(whole[name].object.kernel),
             )

@@ -70,8 +70,10 @@ def view_of_calibration(found: Calibration, table: EmulatorTable) -> View:
     tried = [one for one in found.answers if one.state != "absent"]
     if found.problem:
         says = f"Not calibrated: {found.problem}"
-    elif not found.executed and found.emulated.dispatches == 0:
+    elif found.emulated.dispatches == 0:
         says = "Not calibrated: no kernel was executed"
+    elif not found.usable:
+        says = f"Not calibrated: it is right about none of {len(tried)} operations"
     elif found.wrong:
         says = (
             f"Right about {len(tried) - len(found.wrong)} of {len(tried)} operations; what rests on "
@@ -81,7 +83,7 @@ def view_of_calibration(found: Calibration, table: EmulatorTable) -> View:
         says = f"Right about all {len(tried)} operations"
     return View(
         f"Calibration of {found.emulated.name} as {found.emulated.target} (emulated)",
-        not found.problem and found.emulated.dispatches > 0,
+        found.usable,
         says,
         _about(found.emulated, found.seconds, found.cpu_s, found.own_s),
         ("Operation", "Answers", "Wrong", "Relative", "Took", ""),

@@ -17,11 +17,15 @@ _Seconds = Annotated[float, msgspec.Meta(gt=0)]
 
 
 class EmulatorLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Seconds: until the emulated GPU is there, one operation of the calibration, one code object."""
+    """Seconds: until the emulated GPU is there, one operation of the calibration, one code object.
+
+    After `lost_in_a_row` processes that were lost one behind the other no further one is started.
+    """
 
     start_s: _Seconds
     operation_s: _Seconds
     object_s: _Seconds
+    lost_in_a_row: Annotated[int, msgspec.Meta(ge=1)]
 
 
 class RuntimeRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

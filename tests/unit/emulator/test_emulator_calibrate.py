@@ -124,6 +124,20 @@ def test_without_a_kernel_executed_nothing_is_calibrated(
     assert not list(cache.glob("*.json"))
 
 
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [("wrong", "right about none of 34 operations"), ("crash", "10 processes in a row were lost")],
+)
+def test_an_emulator_that_is_right_about_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], cache: Path, fault: str, said: str
+) -> None:
+    ended = run(capsys, *words(build(tmp_path / "rocm", fault=fault), "--json"))
+    assert (ended.code, said in ended.err) == (1, True), ended.err
+    lost = list(states(ended.out).values())
+    assert lost == ["wrong"] * 34 if fault == "wrong" else lost == ["crashed"] * 10 + ["not run"] * 24
+    assert not list(cache.glob("*.json"))
+
+
 def test_a_runtime_that_shows_no_gpu(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     prefix = build(tmp_path / "rocm")
     (prefix / "share/rocjitsu/configs/gfx942_cdna3_kmd.json").write_text("{}")

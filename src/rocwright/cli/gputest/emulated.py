@@ -61,7 +61,7 @@ def gputest_calibrate(
 
     The program is compiled for the target by the ROCm at hand and runs under the emulator, one operation
     after the other; one that hangs or crashes costs only itself. What an emulator is wrong about speaks
-    against no wheel. Ends with 0 when it ran, whatever the answers are, with 1 when no kernel was executed.
+    against no wheel. Ends with 0 when it ran, whatever the answers are, with 1 when none of them is right.
 
     Parameters
     ----------
