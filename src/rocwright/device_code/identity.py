@@ -20,6 +20,7 @@ from rocwright.binary import elf as fmt
 from rocwright.binary.elf import Elf, Section
 from rocwright.binary.view import Mapped
 from rocwright.device_code import fatbin
+from rocwright.device_code.host import MARKER_SECTION
 from rocwright.device_code.kernels import kernels_of_wrappers
 from rocwright.device_code.kpack import NO_BUILD
 from rocwright.device_code.wrappers import Wrapper
@@ -75,8 +76,9 @@ def _own(elf: Elf) -> Iterator[Section]:
 
 
 def _is_device(section: Section) -> bool:
-    """Whether a section holds device code, or is the place that it had before other parts' was merged."""
-    return section.name == fatbin.SECTION or section.name.startswith(f"{fatbin.SECTION}.")
+    """Whether a section holds device code or a marker, or is the place that code had before it was moved."""
+    named = section.name in (fatbin.SECTION, MARKER_SECTION)
+    return named or section.name.startswith(f"{fatbin.SECTION}.")
 
 
 def _near_code(elf: Elf, section: Section) -> bool:

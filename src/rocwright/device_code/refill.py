@@ -122,7 +122,7 @@ class _Refill:
 
     def _require_end(self, loads: tuple[Segment, ...]) -> None:
         elf, last = self.elf, self.last
-        if any(load.offset + load.filesz > self.end for load in loads) or elf.shoff < self.end:
+        if any(load.offset + load.filesz > self.end for load in loads):
             raise Unsplittable("its last load segment is not the last in the file")
         if not self.dropped and (last.flags & fmt.PF_X or last.memsz - last.filesz > _MOST_ZEROS):
             raise Unsplittable("its last load segment cannot take device code at its end")

@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from rocwright.binary import elf as fmt
 from rocwright.binary.dynamic import up
-from rocwright.binary.elf import Elf, read_elf
+from rocwright.binary.elf import read_elf
 from rocwright.binary.view import Mapped, View
 from rocwright.device_code import fatbin
 from rocwright.device_code.fatbin import (
@@ -26,33 +25,17 @@ from rocwright.device_code.fatbin import (
 from rocwright.device_code.host import MARKER_SECTION
 from rocwright.device_code.identity import host_identity
 from rocwright.device_code.kernels import defined_kernels, kernels_of_wrappers, strange_wrapper
-from rocwright.device_code.kpack import Archive, Entry, Marker, code_object, read_marker
+from rocwright.device_code.kpack import Archive, Entry, code_object
 from rocwright.device_code.refill import Refilled, plan_return
 from rocwright.device_code.split import wrapped_bundles
+from rocwright.device_code.split_file import SplitFile, unreturnable
 from rocwright.device_code.tree.names import printable
-from rocwright.device_code.wrappers import SPLIT_MAGIC, Unsplittable, Wrapper, read_wrappers
+from rocwright.device_code.wrappers import Unsplittable, read_wrappers
 from rocwright.errors import IntegrityError, InvalidArchive, InvalidInput
 from rocwright.model.gpu import in_order, is_target, parse_target
 from rocwright.system.files import CHUNK
 
-_NUMBER = 0xFFFFFFFF  # the half of a wrapper's reserved word that holds its number
 _SAME_SPLIT = "give the archives of the split that the host file is of"
-
-
-@dataclass(frozen=True)
-class SplitFile:
-    """A split library: `marker` leads to archives, `wrappers` ask them for code."""
-
-    name: str
-    file: Mapped
-    elf: Elf
-    marker: Marker
-    wrappers: tuple[Wrapper, ...]
-
-    @property
-    def kernel(self) -> str:
-        """Its name in archives, as readers spell it."""
-        return self.marker.kernel.replace("\\", "/")
 
 
 @dataclass(frozen=True)
@@ -152,41 +135,6 @@ def _base(target: str) -> str:
     return parse_target(target).base if is_target(target) else target
 
 
-def read_split(name: str, file: Mapped) -> SplitFile | None:
-    """A split library; None for any other file.
-
-    Raises `InvalidElf`, `InvalidArchive` for one that is damaged, `InvalidInput` where its wrappers are not
-    as a split leaves them.
-    """
-    if file.read_at(0, len(fmt.SUPPORTED)) != fmt.SUPPORTED:
-        return None
-    elf = read_elf(file)
-    section = elf.sections.get(MARKER_SECTION)
-    if section is None:
-        return None
-    marker = read_marker(file, section.offset, section.size)
-    try:
-        wrappers = read_wrappers(elf, file)
-    except Unsplittable as reason:
-        raise _unreturnable(name, file, str(reason)) from reason
-    numbers = [wrapper.reserved & _NUMBER for wrapper in wrappers]
-    odd = [w for w in wrappers if w.magic != SPLIT_MAGIC or w.version != 1 or w.pointer != section.addr]
-    if odd or numbers != list(range(len(wrappers))) or not wrappers:
-        which = (
-            f"wrapper {odd[0].index} does not lead to its marker" if odd else "its wrappers are not numbered"
-        )
-        raise _unreturnable(name, file, which)
-    return SplitFile(name, file, elf, marker, wrappers)
-
-
-def _unreturnable(name: str, file: Mapped, reason: str) -> InvalidInput:
-    return InvalidInput(
-        f"the device code of {name} cannot be put back: {reason}",
-        where=file.path,
-        next_step="take the fat library that was split, or split it again",
-    )
-
-
 def plan_fat(split: SplitFile, archives: Sequence[Archive], choice: TargetChoice) -> FatPlan:
     """How a split library gets the code of these archives for the targets that are wanted.
 
@@ -210,7 +158,7 @@ def plan_fat(split: SplitFile, archives: Sequence[Archive], choice: TargetChoice
     try:
         refilled = plan_return(split.elf, split.file, place, starts)
     except Unsplittable as reason:
-        raise _unreturnable(split.name, split.file, str(reason)) from reason
+        raise unreturnable(split.name, split.file, str(reason)) from reason
     return FatPlan(split, host_id, refilled, tuple(bundles))
 
 
@@ -295,7 +243,7 @@ def _require_launched(split: SplitFile, found: Sequence[dict[str, Returned]]) ->
 def prove_fat(plan: FatPlan, file: Mapped) -> int:
     """Read a fat library again and compare all code objects with the archives'; how many there are.
 
-    Raises `IntegrityError` where one is lost, invented or changed, or the host is of another build.
+    Raises `IntegrityError` where one is lost, invented or changed, or the host code is not what it was.
     """
     split = plan.split
     elf = read_elf(file)
@@ -317,8 +265,10 @@ def prove_fat(plan: FatPlan, file: Mapped) -> int:
                 raise IntegrityError(f"{split.name}: {what} was not put back")
     if plan.objects != sum(len(numbers) * _objects(bundle) for bundle, numbers in found):
         raise IntegrityError(f"{split.name}: {plan.objects} code objects were not put back")
-    if split.marker.build and host_identity(elf, file, wrappers) != split.marker.build:
-        raise IntegrityError(f"{split.name}: its host code is not that of build {split.marker.build[:12]}")
+    # Not that in the marker: others may have given the host file a run path since.
+    before = host_identity(split.elf, split.file, split.wrappers)
+    if host_identity(elf, file, wrappers) != before:
+        raise IntegrityError(f"{split.name}: its host code did not survive")
     return plan.objects
 
 

@@ -10,7 +10,8 @@ from pathlib import Path
 
 from rocwright.device_code.kpack import read_archive
 from rocwright.device_code.source import find_sources, not_beside, open_path
-from rocwright.device_code.unsplit import FatPlan, TargetChoice, plan_fat, prove_fat, read_split
+from rocwright.device_code.split_file import read_split
+from rocwright.device_code.unsplit import FatPlan, TargetChoice, plan_fat, prove_fat
 from rocwright.errors import InvalidInput, UsageError
 from rocwright.system.files import atomic_write
 

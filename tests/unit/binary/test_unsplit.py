@@ -22,11 +22,14 @@ from oracle.kpack_reader import read_kpack
 from rocwright.binary.elf import read_elf
 from rocwright.binary.soundness import problems
 from rocwright.device_code.archives import split_library
+from rocwright.device_code.identity import host_identity
 from rocwright.device_code.kpack import Marker, read_archive
 from rocwright.device_code.source import open_path
+from rocwright.device_code.split_file import read_split
 from rocwright.device_code.tree.split import split_tree
-from rocwright.device_code.unsplit import TargetChoice, plan_fat, prove_fat, read_split
+from rocwright.device_code.unsplit import TargetChoice, plan_fat, prove_fat
 from rocwright.device_code.unsplit_library import unsplit_library
+from rocwright.device_code.wrappers import read_wrappers
 from rocwright.errors import (
     IntegrityError,
     InvalidArchive,
@@ -153,29 +156,25 @@ def test_a_host_that_was_split_twice_is_sound(tmp_path: Path) -> None:
     assert splitting.runs(tmp_path / "most/libfat.so") == ""
 
 
-@pytest.mark.parametrize("linker", ["bfd", pytest.param("lld", marks=needs_lld)])
-@pytest.mark.parametrize("tool", ["none", "strip", "llvm-strip", "objcopy", "patchelf"])
-def test_the_loader_finds_fat_wrappers_also_after_the_next_tools(
-    tool: str, linker: str, tmp_path: Path
-) -> None:
-    command = {
-        "none": ["true"],
-        "strip": ["strip"],
-        "llvm-strip": ["llvm-strip"],
-        "objcopy": ["objcopy", "--strip-unneeded"],
-        "patchelf": ["patchelf", "--set-rpath", "$ORIGIN/" + "../" * 60],
-    }[tool]
-    if shutil.which(command[0]) is None:
+TOOLS = {
+    "strip": ["strip"],
+    "llvm-strip": ["llvm-strip"],
+    "objcopy": ["objcopy", "--strip-unneeded"],
+    "patchelf": ["patchelf", "--set-rpath", "$ORIGIN/" + "../" * 60],
+}
+
+
+def use(tool: str, file: Path) -> None:
+    if shutil.which(tool) is None:
         pytest.skip(f"{tool} is not installed")
-    library = build(tmp_path / "in", linker=linker)
-    split_library(library, tmp_path / "split")
-    unsplit_library(tmp_path / "split/libfat.so", tmp_path / "fat")
-    fat = tmp_path / "fat/libfat.so"
-    subprocess.run([*command, str(fat)], check=True, capture_output=True)
-    shutil.rmtree(tmp_path / "split")  # no archive is looked for
+    subprocess.run([*TOOLS[tool], str(file)], check=True, capture_output=True)
+
+
+def require_loaded(fat: Path, library: Path, place: Path) -> None:
+    """The loader gets the original's code from fat wrappers at the original's places."""
     for isa in ("gfx942", "gfx1100"):
-        before = loader.load(library, isa=isa, workdir=tmp_path / "work")
-        after = loader.load(fat, isa=isa, workdir=tmp_path / "work")
+        before = loader.load(library, isa=isa, workdir=place)
+        after = loader.load(fat, isa=isa, workdir=place)
         assert (after.error, after.error_now) == ("", "")
         assert [one.magic for one in after] == [loader.HIPF] * 4
         assert [one.wrapper for one in after] == [one.wrapper for one in before]
@@ -183,6 +182,44 @@ def test_the_loader_finds_fat_wrappers_also_after_the_next_tools(
         assert [one.reason for one in after] == [one.reason for one in before]
         loaded = [None if one.reason else one.read() for one in after]
         assert loaded == [one.get(isa) for one in EXPECTED]
+
+
+@pytest.mark.parametrize("linker", ["bfd", pytest.param("lld", marks=needs_lld)])
+@pytest.mark.parametrize("tool", [None, *TOOLS])
+def test_the_loader_finds_fat_wrappers_also_after_the_next_tools(
+    tool: str | None, linker: str, tmp_path: Path
+) -> None:
+    library = build(tmp_path / "in", linker=linker)
+    split_library(library, tmp_path / "split")
+    unsplit_library(tmp_path / "split/libfat.so", tmp_path / "fat")
+    if tool is not None:
+        use(tool, tmp_path / "fat/libfat.so")
+    shutil.rmtree(tmp_path / "split")  # no archive is looked for
+    require_loaded(tmp_path / "fat/libfat.so", library, tmp_path / "work")
+
+
+@pytest.mark.parametrize("linker", ["bfd", pytest.param("lld", marks=needs_lld)])
+@pytest.mark.parametrize("tool", TOOLS)
+def test_a_host_that_other_tools_changed_is_set_back(tool: str, linker: str, tmp_path: Path) -> None:
+    """A run path makes its identity another one than the marker says, which is that of the split."""
+    library = build(tmp_path / "in", linker=linker)
+    split_library(library, tmp_path / "split")
+    use(tool, tmp_path / "split/libfat.so")
+    done = unsplit_library(tmp_path / "split/libfat.so", tmp_path / "fat")
+    assert done.identical == 10 and device(tmp_path / "fat/libfat.so") == EXPECTED
+    require_loaded(tmp_path / "fat/libfat.so", library, tmp_path / "work")
+    assert splitting.runs(tmp_path / "fat/libfat.so") == ""
+
+
+def test_a_host_that_is_split_has_the_identity_of_the_fat_one(tmp_path: Path) -> None:
+    library = build(tmp_path / "in")
+    split_library(library, tmp_path / "split")
+    unsplit_library(tmp_path / "split/libfat.so", tmp_path / "fat")
+    found = set()
+    for path in (library, tmp_path / "split/libfat.so", tmp_path / "fat/libfat.so"):
+        elf, file = read_elf(path), open_path(path)
+        found.add(host_identity(elf, file, read_wrappers(elf, file)))
+    assert len(found) == 1
 
 
 def test_only_the_targets_that_are_asked_for(tmp_path: Path) -> None:
@@ -462,7 +499,7 @@ def test_wrappers_that_are_not_as_a_split_leaves_them(split: Path) -> None:
     for at, value, says in [
         (0, b"FPIH", "wrapper 1 does not lead to its marker"),
         (4, b"\2\0\0\0", "wrapper 1 does not lead to its marker"),
-        (16, b"\0\0\0\0", "its wrappers are not numbered"),
+        (16, b"\0\0\0\0", "wrappers are not numbered"),
     ]:
         data = bytearray(whole)
         data[section.offset + 24 + at : section.offset + 28 + at] = value

@@ -10,6 +10,7 @@ from pathlib import Path
 from rocwright.device_code.kpack import DIRECTORY, SUFFIX, Archive, read_archive
 from rocwright.device_code.origin import SplitOrigin, is_origin, origin_at
 from rocwright.device_code.source import archives_among, not_beside, open_path
+from rocwright.device_code.split_file import read_split
 from rocwright.device_code.tree.merge import same_parts
 from rocwright.device_code.tree.names import (
     GENERIC,
@@ -21,7 +22,7 @@ from rocwright.device_code.tree.names import (
     served,
 )
 from rocwright.device_code.tree.tree import Node, Part, TreeWriter, read_tree, require_apart, whole_tree
-from rocwright.device_code.unsplit import FatPlan, TargetChoice, plan_fat, prove_fat, read_split
+from rocwright.device_code.unsplit import FatPlan, TargetChoice, plan_fat, prove_fat
 from rocwright.device_code.unsplit_library import LibraryUnsplit, not_split, told
 from rocwright.errors import InvalidInput, UsageError
 from rocwright.model.gpu import base_targets

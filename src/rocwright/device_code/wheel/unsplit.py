@@ -16,8 +16,9 @@ from rocwright.binary.view import spooled
 from rocwright.device_code.kpack import SUFFIX, Archive, read_archive
 from rocwright.device_code.origin import is_origin
 from rocwright.device_code.source import MemberReader, archives_among, not_beside, open_path
+from rocwright.device_code.split_file import read_split
 from rocwright.device_code.tree.names import package_of
-from rocwright.device_code.unsplit import FatPlan, TargetChoice, plan_fat, prove_fat, read_split
+from rocwright.device_code.unsplit import FatPlan, TargetChoice, plan_fat, prove_fat
 from rocwright.device_code.unsplit_library import LibraryUnsplit, not_split, told
 from rocwright.device_code.wheel.builds import require_same_build
 from rocwright.device_code.wheel.device_wheel import DevicePackage, without_offers
