@@ -101,12 +101,15 @@ def view_of_objects(found: LoadedCode) -> View:
         says = f"Not loaded: {found.problem}"
     elif found.objects and found.emulated.dispatches == 0:
         says = "Not loaded: no kernel was executed, not even the runtime's own"
+    elif found.absent and not found.bad:
+        says = f"Archives of {len(found.absent)} split files are missing; the rest loads ({counted})"
     elif found.passed:
         says = f"All of {_objects(len(found.objects))} load, with {kernels} kernels ({counted})"
     else:
         is_ = "is" if len(found.bad) == 1 else "are"
         says = f"{len(found.bad)} of {_objects(len(found.objects))} {is_} wrong ({counted})"
     notes = [_PROVES, "Code objects are loaded and their kernels looked up; none of them is launched."]
+    notes += [f"{name} has code for other targets only" for name in found.lacking]
     notes += [f"{name} is split, and its archives are not beside it" for name in found.absent]
     if len(ordered) > _LISTED:
         notes.append(f"{len(ordered) - _LISTED} more objects stand in results.json")

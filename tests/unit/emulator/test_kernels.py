@@ -197,6 +197,21 @@ def test_a_code_object_by_itself_is_loaded_too(
     assert (ended.code, "in: no code for gfx942; there is some for gfx1100" in ended.err) == (3, True)
 
 
+def test_a_library_without_the_target_beside_others_is_named(
+    tmp_path: Path,
+    objects: dict[str, bytes],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    fat(tmp_path / "in/both.hipfb", *objects.items())
+    fat(tmp_path / "in/one.hipfb", ("gfx1100", objects["gfx1100"]))
+    ended = run(capsys, *words(build(tmp_path / "rocm"), tmp_path / "in"))
+    assert ended.code == 0
+    assert "in/one.hipfb has code for other targets only" in ended.err
+    assert "both.hipfb has code" not in ended.err
+
+
 def test_code_for_other_features_is_no_fault(
     tmp_path: Path,
     objects: dict[str, bytes],
