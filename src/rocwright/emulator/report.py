@@ -102,7 +102,8 @@ def view_of_objects(found: LoadedCode) -> View:
     elif found.objects and found.emulated.dispatches == 0:
         says = "Not loaded: no kernel was executed, not even the runtime's own"
     elif found.absent and not found.bad:
-        says = f"Archives of {len(found.absent)} split files are missing; the rest loads ({counted})"
+        files = "file" if len(found.absent) == 1 else "files"
+        says = f"Archives of {len(found.absent)} split {files} are missing; the rest loads ({counted})"
     elif found.passed:
         says = f"All of {_objects(len(found.objects))} load, with {kernels} kernels ({counted})"
     else:
