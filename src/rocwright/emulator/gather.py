@@ -29,7 +29,7 @@ class GatheredObject:
 
 
 @dataclass(frozen=True)
-class Gathered:
+class GatheredCode:
     """The code objects for a target; `absent` are split files without their archives beside them, `lacking`
     files with code for other targets only."""
 
@@ -40,7 +40,7 @@ class Gathered:
 
 def gather_objects(
     paths: Sequence[Path], base: str, generic: Mapping[str, Iterable[str]], dest: Path
-) -> Gathered:
+) -> GatheredCode:
     """Write all code that may run on `base` below `dest`.
 
     `generic` maps generic targets to those that run their code. Raises `InvalidInput` for a damaged file, and
@@ -72,7 +72,7 @@ def gather_objects(
             f"{names}: no code for {base}" + (f"; there is some for {told}" if told else ""),
             next_step="build it for this target, or emulate one that it has code for",
         )
-    return Gathered(tuple(map(_read, found)), absent, lacking)
+    return GatheredCode(tuple(map(_read, found)), absent, lacking)
 
 
 def _targets(paths: Sequence[Path], also: set[str]) -> tuple[tuple[str, ...], set[str], tuple[str, ...]]:
