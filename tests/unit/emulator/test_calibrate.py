@@ -110,6 +110,32 @@ def test_a_hang_costs_its_limit_and_the_rest_goes_on(tmp_path: Path) -> None:
     assert found.starts == 2
 
 
+@pytest.mark.parametrize(
+    ("program", "said"),
+    [
+        ("while :; do read x; done < /dev/zero", "its process did not begin in its time"),
+        ("echo no such instruction >&2; exit 3", "ended with exit code 3: no such instruction"),
+        ("kill -SEGV $$", "its process was killed by signal 11"),
+        ("echo hello", "its process ended with exit code 0"),
+        ('echo \'{"begin": 1, "done": []}\'', "its process ended with exit code 0"),
+    ],
+    ids=["hangs", "fails", "crashes", "ends-at-once", "speaks-otherwise"],
+)
+def test_a_process_that_never_begins_is_told(tmp_path: Path, program: str, said: str) -> None:
+    prefix = build(tmp_path / "rocm")
+    table = msgspec.structs.replace(TABLE, limits=msgspec.structs.replace(TABLE.limits, start_s=1))
+    found = calibrate(
+        find_emulator(str(prefix), {}),
+        "gfx942",
+        find_runtime(prefix, {}),
+        script(tmp_path / "program", program),
+        table,
+    )
+    assert said in found.problem
+    assert {one.state for one in found.answers} == {"not run"}
+    assert (found.usable, found.starts) == (False, 1)
+
+
 def _program(prefix: Path) -> str:
     """The program that the stand-in's compiler gives out."""
     return (prefix / "bin/hipcc").read_text().split("cp ")[1].split()[0]
