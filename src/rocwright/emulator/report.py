@@ -17,6 +17,8 @@ from rocwright.model.emulated import Emulated
 from rocwright.system import page, workflow
 from rocwright.system.files import write_text
 
+# What the program says of integers, and of what is no number.
+_NO_DISTANCE = 1e30
 # So many objects stand in a table; those that are wrong come first, and the record has all of them.
 _LISTED = 200
 _PROVES = (
@@ -59,7 +61,7 @@ def view_of_calibration(found: Calibration, table: EmulatorTable) -> View:
                 one.name,
                 one.state,
                 f"{one.wrong} of {one.of}" if one.of else "",
-                f"{one.worst:.3g}" if one.wrong else "",
+                f"{one.worst:.3g}" if one.wrong and one.worst < _NO_DISTANCE else "",
                 f"{one.seconds:.1f} s" if one.seconds else "",
                 one.detail or what[one.name],
             ),

@@ -84,6 +84,11 @@ def test_what_it_is_wrong_about_costs_only_itself(
     assert found.pop("pow") == state
     assert set(found.values()) == {"right"}
     assert len(found) == 33
+    page = (tmp_path / "test-reports/calibrate-gfx942-rocjitsu/index.html").read_text()
+    assert ("<td>3 of 8</td><td>1.91</td><td>0.5 s</td><td>value 5 is 2, not 3</td>" in page) is (
+        state == "wrong"
+    )
+    assert "Right about 33 of 34 operations; what rests on pow says nothing here" in page
     assert ended.json["calibrations"]["rocjitsu"]["starts"] == (2 if fault == "crash" else 1)
 
 
