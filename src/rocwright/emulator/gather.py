@@ -30,8 +30,11 @@ class GatheredObject:
 
 @dataclass(frozen=True)
 class GatheredCode:
-    """The code objects for a target; `absent` are split files without their archives beside them, `lacking`
-    files with code for other targets only."""
+    """The code objects for a target.
+
+    `absent` are split files without their archives beside them, `lacking` files with code for other targets
+    only, and of a file with code for the target, as `NAME#WRAPPER`, the translation units without.
+    """
 
     objects: tuple[GatheredObject, ...]
     absent: tuple[str, ...] = ()
@@ -76,7 +79,7 @@ def gather_objects(
 
 
 def _targets(paths: Sequence[Path], also: set[str]) -> tuple[tuple[str, ...], set[str], tuple[str, ...]]:
-    """The targets, spelled in full, with a base in `also`; all that there are; files with others only."""
+    """The targets, spelled in full, with a base in `also`; all that there are; what has others only."""
     listing = list_device_code(paths)
     if listing.damaged:
         raise listing.damaged[0]
@@ -86,9 +89,19 @@ def _targets(paths: Sequence[Path], also: set[str]) -> tuple[tuple[str, ...], se
         own = {code.target for code in file.code}
         has |= own
         # An archive is for one target, and says so in its name.
-        if own and file.kind != ARCHIVE and not {parse_target(name).base for name in own} & also:
+        if file.kind == ARCHIVE:
+            continue
+        units = {code.index for code in file.code}
+        served = {code.index for code in file.code if parse_target(code.target).base in also}
+        if units and not served:
             lacking.append(file.name)
+        else:
+            lacking += [f"{file.name}#{one}" for one in sorted(map(str, units - served), key=_natural)]
     return tuple(name for name in in_order(has) if parse_target(name).base in also), has, tuple(lacking)
+
+
+def _natural(text: str) -> tuple[int, str]:
+    return len(text), text
 
 
 def _alone(paths: Sequence[Path], stack: ExitStack) -> Iterator[tuple[Given, str]]:

@@ -63,8 +63,8 @@ class LoadedObject(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unkno
 class LoadedCode(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """All code objects for a target, loaded under an emulator.
 
-    `absent` are split files without archives, `lacking` files with code for other targets only; a wheel may
-    well be meant so.
+    `absent` are split files without archives, `lacking` files and translation units (`NAME#WRAPPER`) with
+    code for other targets only; a wheel may well be meant so.
 
     Nothing is computed by them: that an object loads says that it is found, whole and for this target. Only
     the runtime sets some memory, so that the emulated GPU is seen to execute a kernel. `read_s` are processor

@@ -21,6 +21,7 @@ from rocwright.system.files import write_text
 _NO_DISTANCE = 1e30
 # So many objects stand in a table; those that are wrong come first, and the record has all of them.
 _LISTED = 200
+_NOTED = 10
 _PROVES = (
     "Emulated: no GPU ran this. Numbers, loading and metadata are shown; timing, hazards, caches, driver and "
     "firmware are not."
@@ -112,7 +113,9 @@ def view_of_objects(found: LoadedCode) -> View:
         is_ = "is" if len(found.bad) == 1 else "are"
         says = f"{len(found.bad)} of {_objects(len(found.objects))} {is_} wrong ({counted})"
     notes = [_PROVES, "Code objects are loaded and their kernels looked up; none of them is launched."]
-    notes += [f"{name} has code for other targets only" for name in found.lacking]
+    notes += [f"{name} has code for other targets only" for name in found.lacking[:_NOTED]]
+    if len(found.lacking) > _NOTED:
+        notes.append(f"and {len(found.lacking) - _NOTED} more have; results.json names them")
     notes += [f"{name} is split, and its archives are not beside it" for name in found.absent]
     if len(ordered) > _LISTED:
         notes.append(f"{len(ordered) - _LISTED} more objects stand in results.json")

@@ -212,6 +212,13 @@ def test_a_library_without_the_target_beside_others_is_named(
     assert ended.code == 0
     assert "in/one.hipfb has code for other targets only" in ended.err
     assert "both.hipfb has code" not in ended.err
+    # So is a translation unit of a library whose others have it.
+    units = [bundle(objects.items()), bundle([("gfx1100", objects["gfx1100"])])]
+    library = build_library(tmp_path / "work", bundles=units, name="libtwo.so")
+    ended = run(capsys, *words(tmp_path / "rocm", library))
+    assert ended.code == 0
+    assert "libtwo.so#1 has code for other targets only" in ended.err
+    assert "libtwo.so#0" not in ended.err
 
 
 def test_a_split_library_is_followed_to_its_archives(
