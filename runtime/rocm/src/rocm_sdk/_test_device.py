@@ -18,7 +18,7 @@ def _gpu_checks():
         )
         yield check("device", "skipped", "no AMD GPU: " + cause)
         return
-    closed = [path for path in _device_files(gpus) if not os.access(path, os.R_OK | os.W_OK)]
+    closed = [path for path in _device_files(gpus) if not _opens(path)]
     if closed:
         fix = "add this user to the group that owns it (render or video), or give the container the device"
         yield check("device:access", "failed", "no permission for " + " ".join(closed), fix)
@@ -38,6 +38,17 @@ def _gpu_checks():
     served = _gpus.installed_targets()
     for gpu in gpus:
         yield from _one(gpu, libraries, served)
+
+
+def _opens(path):
+    """Whether the file of a device may be used: an emulator plays it for who opens it, not for who asks."""
+    if os.access(path, os.R_OK | os.W_OK):
+        return True
+    try:
+        os.close(os.open(path, os.O_RDWR | getattr(os, "O_CLOEXEC", 0)))
+    except OSError:
+        return False
+    return True
 
 
 def _device_files(gpus):

@@ -120,8 +120,9 @@ def played(
     except (MissingTool, InvalidInput) as error:
         return Played(emulator, base, runtime, table, why=error.what)
     found = msgspec.structs.replace(found, compiler=command)
-    if found.problem or not found.executed:
-        return Played(emulator, base, runtime, table, why=found.problem or "it executed no kernel")
+    if not found.usable:
+        nothing = "it is right about nothing" if found.executed else "it executed no kernel"
+        return Played(emulator, base, runtime, table, why=found.problem or nothing)
     make_directory(cache)
     keep(cache, key, found)
     return Played(emulator, base, runtime, table, found)

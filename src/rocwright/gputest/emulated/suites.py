@@ -162,7 +162,9 @@ def drive_operators(
         names.write_bytes(msgspec.json.encode(list(rest)))
         return [python, inside_directory() / "rocwright_operators.py", tasks, names]
 
-    return drive(session, command, list(rows), start_s=table.start_s, each_s=table.each_s, log=log)
+    return drive(
+        session, command, list(rows), start_s=table.start_s, each_s=table.each_s, most_lost=len(rows), log=log
+    )
 
 
 def task_of(table: OperatorTable, rows: dict[str, OperatorRow]) -> dict[str, Any]:

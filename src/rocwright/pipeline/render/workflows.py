@@ -155,7 +155,9 @@ def ci_workflow(kinds: Sequence[JobKind], profile: Profile, table: WorkflowTable
     }
     # A repository without machines with GPUs names the profile that tests on emulated ones.
     which = f"vars.{PROFILE} || '{profile.name}'"
-    jobs = _jobs(kinds, profile.platforms, which, f"vars.{profile.role}", table)
+    # Emulated GPUs wait for nobody's machine.
+    tested = f"vars.{TESTED} || vars.{PROFILE} == 'emulated' && 'auto' || 'none'"
+    jobs = _jobs(kinds, profile.platforms, which, f"vars.{profile.role}", table, tested)
     return _started("CI", on, _BY_CHANGE, jobs, table)
 
 
@@ -235,10 +237,16 @@ def _started(
 
 
 def _jobs(
-    kinds: Sequence[JobKind], platforms: Sequence[str], profile: str, role: str, table: WorkflowTable
+    kinds: Sequence[JobKind],
+    platforms: Sequence[str],
+    profile: str,
+    role: str,
+    table: WorkflowTable,
+    # Labels of machines with GPUs are their owners': nobody waits for one that is not there.
+    tested: str = f"vars.{TESTED} || 'none'",
 ) -> dict[str, WorkflowJob]:
     alone = [kind for kind in kinds if kind.level == "run" and kind.axes]
-    jobs = {"setup": _setup(alone, platforms, profile, role, table)}
+    jobs = {"setup": _setup(alone, platforms, profile, role, table, tested)}
     jobs |= {kind.name: _alone(kind, platforms[0], table) for kind in alone}
     jobs |= {calls(platform): _groups(alone, platform) for platform in platforms}
     jobs[SUMMARY.job] = _summary(tuple(jobs), table)
@@ -246,7 +254,12 @@ def _jobs(
 
 
 def _setup(
-    alone: Sequence[JobKind], platforms: Sequence[str], profile: str, role: str, table: WorkflowTable
+    alone: Sequence[JobKind],
+    platforms: Sequence[str],
+    profile: str,
+    role: str,
+    table: WorkflowTable,
+    tested: str,
 ) -> WorkflowJob:
     rows = [*(f"{platform}_groups" for platform in platforms), *(kind.name for kind in alone)]
     minutes = table.minutes("setup")
@@ -272,8 +285,7 @@ def _setup(
                 "ROCWRIGHT_SOURCES": expression("vars.ROCWRIGHT_SOURCES || 'upstream'"),
                 # Empty: where the profile takes it from.
                 "ROCWRIGHT_ROCM": expression("vars.ROCWRIGHT_ROCM"),
-                # Labels of machines with GPUs are their owners': nobody waits for one that is not there.
-                TESTED: expression(f"vars.{TESTED} || 'none'"),
+                TESTED: expression(tested),
                 SCHEDULE: expression(f"vars.{SCHEDULE}"),
                 **{row.variable: expression(f"vars.{row.variable}") for row in table.machine},
             },

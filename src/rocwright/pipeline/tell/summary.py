@@ -292,7 +292,8 @@ def _tested(plan: Plan) -> list[str]:
         counted = [f"{kind} ({sum(cell.kind == kind and not cell.skip for cell in cells)})" for kind in kinds]
         why = next((cell.skip for cell in cells if cell.skip), "")
         scope = text(", ".join(counted)) if counted else f"⏭️ {text(why)}"
-        rows.append((platform, code(family), " ".join(map(code, runners)) or "none", scope))
+        on = "emulated" if "test-emulated" in kinds else "none"
+        rows.append((platform, code(family), " ".join(map(code, runners)) or on, scope))
     return ["### Tests on GPUs", "", *table(("Platform", "Family", "Runner", "Scope"), rows)] if rows else []
 
 
