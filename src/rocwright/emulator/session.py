@@ -150,7 +150,8 @@ class _Log:
     """Reads an emulator's log as it is written, by whichever of the session's processes."""
 
     def __init__(self, path: Path, row: EmulatorRow) -> None:
-        os.mkfifo(path)
+        if sys.platform != "win32":  # where nothing is emulated
+            os.mkfifo(path)
         # Open for both, so that no process waits for a reader and the end of one is not that of the log.
         self._pipe = os.open(path, os.O_RDWR)
         self._pattern = re.compile(row.dispatch)
