@@ -38,12 +38,16 @@ def plan_host(elf: Elf, file: View, fat: Section, wrappers: tuple[Wrapper, ...],
     try:
         host = _Host(elf, file, cut, wrappers, marker).splice()
     except (ValueError, struct.error) as error:
-        what = f"{elf.path.name}: its headers contradict each other: {error}"
-        raise InvalidElf(what, where=elf.path) from error
+        raise contradicting(elf, error) from error
     before = problems(elf)
     if worse := [problem for problem in problems(read_elf(host)) if problem not in before]:
         raise Unsplittable(f"it would not be sound: {worse[0]}")
     return host
+
+
+def contradicting(elf: Elf, error: Exception) -> InvalidElf:
+    """The error for a file whose numbers fit together in no layout."""
+    return InvalidElf(f"{elf.path.name}: its headers contradict each other: {error}", where=elf.path)
 
 
 class _Host:

@@ -20,7 +20,7 @@ from rocwright.binary.patch import BytePatch, Copy, Splice
 from rocwright.binary.soundness import problems
 from rocwright.binary.view import View
 from rocwright.device_code import fatbin
-from rocwright.device_code.host import MARKER_SECTION, plan_host
+from rocwright.device_code.host import MARKER_SECTION, contradicting, plan_host
 from rocwright.device_code.wrappers import (
     FAT_MAGIC,
     RELATIVE,
@@ -35,6 +35,7 @@ _SHOFF_FIELD, _SHNUM_FIELD = 40, 60  # in the ELF header
 _INFO_AT = 8  # in a RELA entry; the addend follows
 _LEFT = ".hip_fatbin.old"
 _MOST_ZEROS = 64 << 20  # of zero-initialised data that become bytes of the file
+_MOST_ALIGN = 64 << 20  # of a segment: so much padding may stand in the file; real ones have 2 MiB at most
 _MOST_SECTIONS = 0xFF00
 _PLACEHOLDER = b"\0"
 
@@ -60,7 +61,7 @@ def plan_refill(
         host = plan_host(elf, file, fat, wrappers, _PLACEHOLDER)
     except Unsplittable:
         host = _emptied(file, fat)
-    return _sound(elf, _Refill(read_elf(host), host, {fat.index}, room, starts).plan())
+    return _planned(elf, host, {fat.index}, room, starts)
 
 
 def plan_return(elf: Elf, file: View, room: int, starts: Sequence[int]) -> Refilled:
@@ -75,10 +76,14 @@ def plan_return(elf: Elf, file: View, room: int, starts: Sequence[int]) -> Refil
         if section.type != fmt.SHT_NOBITS:
             blank = _blanked(blank, section)
     indices = {section.index for section in old}
-    return _sound(elf, _Refill(read_elf(blank), blank, indices, room, starts).plan())
+    return _planned(elf, blank, indices, room, starts)
 
 
-def _sound(before: Elf, refilled: Refilled) -> Refilled:
+def _planned(before: Elf, host: View, old: set[int], room: int, starts: Sequence[int]) -> Refilled:
+    try:
+        refilled = _Refill(read_elf(host), host, old, room, starts).plan()
+    except (ValueError, struct.error) as error:
+        raise contradicting(before, error) from error
     known = problems(before)
     if worse := [text for text in problems(read_elf(refilled.file)) if text not in known]:
         raise Unsplittable(f"with other device code it would not be sound: {worse[0]}")
@@ -87,7 +92,8 @@ def _sound(before: Elf, refilled: Refilled) -> Refilled:
 
 def _blanked(file: View, section: Section) -> Splice:
     """The file with zeros for a section that stays."""
-    patch = BytePatch(((section.offset, bytes(section.size)),), file.size)
+    length = max(0, min(section.size, file.size - section.offset))
+    patch = BytePatch(((section.offset, bytes(length)),) if length else (), file.size)
     return Splice(file, (Copy(0, 0, file.size),), patch)
 
 
@@ -107,9 +113,8 @@ class _Refill:
         self.last = max(loads, key=lambda load: load.vaddr)
         self.end = self.last.offset + self.last.filesz
         self.dropped = expendable(elf)
+        self.unit = unit = max(_PAGE, *(load.align for load in loads))
         self._require_end(loads)
-        unit = max(_PAGE, *(load.align for load in loads))
-        self.unit = unit
         vaddr = up(self.last.vaddr + self.last.memsz, unit)
         # Congruent to its address, in both kinds of segment.
         offset = (
@@ -126,6 +131,8 @@ class _Refill:
             raise Unsplittable("its last load segment is not the last in the file")
         if not self.dropped and (last.flags & fmt.PF_X or last.memsz - last.filesz > _MOST_ZEROS):
             raise Unsplittable("its last load segment cannot take device code at its end")
+        if self.unit > _MOST_ALIGN:
+            raise Unsplittable(f"its segments are aligned to {self.unit} bytes")
         if len(elf.section_table) + 1 >= _MOST_SECTIONS:
             raise Unsplittable("its section header table is full")
 

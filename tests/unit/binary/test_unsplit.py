@@ -507,6 +507,21 @@ def test_wrappers_that_are_not_as_a_split_leaves_them(split: Path) -> None:
         assert f"cannot be put back: {says}" in refused(split, InvalidInput)
 
 
+@pytest.mark.parametrize(
+    ("number", "says"),
+    [
+        (1 << 40, "its segments are aligned to 1099511627776 bytes"),
+        ((1 << 64) - 1, "its segments are aligned to 18446744073709551615 bytes"),
+    ],
+)
+def test_an_alignment_that_would_fill_the_disk(number: int, says: str, split: Path) -> None:
+    path = split / "libfat.so"
+    data = bytearray(path.read_bytes())
+    struct.pack_into("<Q", data, 64 + 48, number)  # p_align of the first segment
+    path.write_bytes(data)
+    assert says in refused(split, InvalidInput)
+
+
 def test_the_input_is_never_replaced(split: Path) -> None:
     before = (split / "libfat.so").read_bytes()
     with pytest.raises(UsageError, match="would be overwritten"):
