@@ -52,7 +52,7 @@ def calibrated(
         return known
     with tempfile.TemporaryDirectory(prefix="rocwright-calibration-") as folder:
         hipcc = find_compiler(compiler, runtime, environ)
-        say(f"compiling the calibration for {base}: {hipcc}")
+        say(f"calibrating {emulator.name} for {base}, compiled by {hipcc}")
         program = Path(folder) / "calibration"
         command = compile_calibration(hipcc, base, program, log=log)
         found = calibrate(emulator, base, runtime, program, table, operations=operations, log=log, note=note)

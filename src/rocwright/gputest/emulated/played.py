@@ -2,29 +2,20 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 
-from rocwright.emulator.calibrate import (
-    Calibration,
-    cache_key,
-    cached,
-    calibrate,
-    compile_calibration,
-    find_compiler,
-    keep,
-)
+from rocwright.emulator.calibrate import Calibration
 from rocwright.emulator.find import emulator_table
+from rocwright.emulator.kept import calibrated
 from rocwright.emulator.values import Emulator, EmulatorTable, HipRuntime
 from rocwright.emulator.verdicts import Judgement, Shown, judge
 from rocwright.errors import InvalidInput, MissingTool
 from rocwright.model.emulated import Emulated
 from rocwright.model.testing import CaseResult
-from rocwright.system.files import make_directory, sha256_file
 
 Say = Callable[[str], None]
 # Its name among the results of a run, where it stands for all of them.
@@ -105,24 +96,13 @@ def played(
     """
     table = emulator_table()
     base = emulator.require(target)
-    configuration = emulator.configurations[base]
-    digest = "" if configuration is None else sha256_file(configuration)
-    key = cache_key(emulator, base, runtime, digest)
-    if (kept := cached(cache, key)) is not None:
-        return Played(emulator, base, runtime, table, kept)
     try:
-        hipcc = find_compiler(compiler, runtime, environ)
-        with tempfile.TemporaryDirectory(prefix="rocwright-calibration-") as folder:
-            note(f"calibrating {emulator.name} for {base}")
-            program = Path(folder) / "calibration"
-            command = compile_calibration(hipcc, base, program, log=log)
-            found = calibrate(emulator, base, runtime, program, table, log=log)
+        found = calibrated(
+            emulator, base, runtime, table, environ, cache=cache, compiler=compiler, log=log, say=note
+        )
     except (MissingTool, InvalidInput) as error:
         return Played(emulator, base, runtime, table, why=error.what)
-    found = msgspec.structs.replace(found, compiler=command)
     if not found.usable:
         nothing = "it is right about nothing" if found.executed else "it executed no kernel"
         return Played(emulator, base, runtime, table, why=found.problem or nothing)
-    make_directory(cache)
-    keep(cache, key, found)
     return Played(emulator, base, runtime, table, found)
