@@ -119,7 +119,8 @@ def compile_calibration(compiler: Path, target: str, dest: Path, *, log: Path | 
     try:
         return process.run(words, env={"HIP_PLATFORM": "amd"}, log=log, limit_s=_COMPILE_S).command
     except CommandFailed as error:
-        first = next((line for line in error.tail.splitlines() if "error" in line), error.what)
+        said = [line for line in error.tail.splitlines() if line.strip()] or [error.what.partition(": ")[0]]
+        first = next((line for line in said if "error" in line), said[-1])
         raise InvalidInput(
             f"{compiler} does not build the calibration for {target}: {first.strip()}",
             where=log,
