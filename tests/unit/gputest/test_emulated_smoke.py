@@ -156,7 +156,7 @@ def test_what_fails_where_the_emulator_is_wrong_is_skipped_and_all_else_has_fail
     assert status == 0, err
     assert torch.verdicts() == {"test_add": "passed", "test_pow": "skipped", "test_matmul": "passed"}
     (skipped,) = [one for one in torch.record().results if one.verdict == "skipped"]
-    assert skipped.message.startswith("the emulator is wrong about pow, on which this rests; it failed: ")
+    assert skipped.message.startswith("the emulator is wrong about pow, on which this rests (failed): ")
     assert any("wrong here: pow" in note for note in torch.record().notes)
     # `matmul` is no operation of the calibration: what it rests on is right there.
     prefix = torch.plays(fault="wrong", at="matmul")

@@ -74,7 +74,7 @@ class Played:
         if judged.verdict != "unsure" or self.calibration is None:
             return msgspec.structs.replace(case, detail=detail)
         because = f"the emulator is wrong about {', '.join(judged.because)}"
-        message = f"{because}, on which this rests; it {case.verdict}: {case.message}"
+        message = f"{because}, on which this rests ({case.verdict}): {case.message}"
         return msgspec.structs.replace(case, verdict="skipped", message=message, detail=detail)
 
 
