@@ -522,6 +522,33 @@ def test_an_alignment_that_would_fill_the_disk(number: int, says: str, split: Pa
     assert says in refused(split, InvalidInput)
 
 
+def test_forged_files_have_a_named_error_or_come_back_of_a_sane_size(split: Path) -> None:
+    """Untrue numbers in headers of the host file, other bytes in archives; the same ones each time."""
+    rows = random.Random(33)
+    host = split / "libfat.so"
+    whole = {path: path.read_bytes() for path in (host, *sorted((split / ".kpack").iterdir()))}
+    ends = set()
+    for number in range(48):
+        path = host if number % 2 else rows.choice(list(whole))
+        data = bytearray(whole[path])
+        # Program headers stand at the start, section headers at the end.
+        at = rows.choice([rows.randrange(16, 900), len(data) - 8 - rows.randrange(2000)])
+        data[at : at + 8] = rows.choice(
+            [b"\xff" * 8, bytes(8), (1 << rows.randrange(64)).to_bytes(8, "little")]
+        )
+        path.write_bytes(data)
+        try:
+            unsplit_library(host, split.parent / "fat")
+        except RocwrightError as error:
+            ends.add(type(error))
+        else:
+            ends.add(None)
+            assert (split.parent / "fat/libfat.so").stat().st_size < 1 << 20
+        path.write_bytes(whole[path])
+        assert {path.name for path in (split.parent / "fat").glob("*")} <= {"libfat.so"}
+    assert {InvalidElf, InvalidInput, InvalidArchive} <= ends
+
+
 def test_the_input_is_never_replaced(split: Path) -> None:
     before = (split / "libfat.so").read_bytes()
     with pytest.raises(UsageError, match="would be overwritten"):
