@@ -55,8 +55,8 @@ def find_emulator(
                 return found
     raise MissingTool(
         f"no emulator of AMD GPUs was found ({', '.join(row.name for row in known.emulator)})",
-        next_step="install ROCm's devel package that has one, or name its prefix, library or program: "
-        f"--emulator PATH or {known.variable}",
+        next_step="install ROCm's devel package that has one (`rocm-sdk init`), or name its prefix, library "
+        f"or program: --emulator PATH or {known.variable}",
     )
 
 

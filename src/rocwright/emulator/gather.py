@@ -11,7 +11,7 @@ from rocwright.binary.view import mapped
 from rocwright.data import load_table
 from rocwright.device_code.descriptors import DeviceKernel, read_kernels
 from rocwright.device_code.source import Given, find_sources
-from rocwright.device_code.tree.code import list_device_code
+from rocwright.device_code.tree.code import ARCHIVE, list_device_code
 from rocwright.device_code.tree.extract import Extracted, extract
 from rocwright.errors import InvalidElf, InvalidInput
 from rocwright.model.gpu import in_order, parse_target
@@ -28,22 +28,35 @@ class GatheredObject:
     problem: str = ""
 
 
+@dataclass(frozen=True)
+class GatheredCode:
+    """The code objects for a target.
+
+    `absent` are split files without their archives beside them, `lacking` files with code for other targets
+    only, and of a file with code for the target, as `NAME#WRAPPER`, the translation units without.
+    """
+
+    objects: tuple[GatheredObject, ...]
+    absent: tuple[str, ...] = ()
+    lacking: tuple[str, ...] = ()
+
+
 def gather_objects(
     paths: Sequence[Path], base: str, generic: Mapping[str, Iterable[str]], dest: Path
-) -> tuple[tuple[GatheredObject, ...], tuple[str, ...]]:
-    """Write all code that may run on `base` below `dest`; and the split files without their archives.
+) -> GatheredCode:
+    """Write all code that may run on `base` below `dest`.
 
     `generic` maps generic targets to those that run their code. Raises `InvalidInput` for a damaged file, and
     where nothing has code for the target.
     """
-    wanted, has = _targets(paths, base, generic)
+    also = {base, *(name for name, members in generic.items() if base in members)}
+    wanted, has, lacking = _targets(paths, also)
     found: list[Extracted] = []
     absent: tuple[str, ...] = ()
     if wanted:
         extraction = extract(paths, dest / "inside", targets=frozenset(wanted))
         found += extraction.written
         absent = extraction.absent
-    also = {base, *(name for name, members in generic.items() if base in members)}
     others: set[str] = set()
     with ExitStack() as stack:
         for source, target in _alone(paths, stack):
@@ -62,20 +75,33 @@ def gather_objects(
             f"{names}: no code for {base}" + (f"; there is some for {told}" if told else ""),
             next_step="build it for this target, or emulate one that it has code for",
         )
-    return tuple(map(_read, found)), absent
+    return GatheredCode(tuple(map(_read, found)), absent, lacking)
 
 
-def _targets(
-    paths: Sequence[Path], base: str, generic: Mapping[str, Iterable[str]]
-) -> tuple[tuple[str, ...], set[str]]:
-    """The targets, spelled in full, whose code may run on `base`; and all that there are."""
+def _targets(paths: Sequence[Path], also: set[str]) -> tuple[tuple[str, ...], set[str], tuple[str, ...]]:
+    """The targets, spelled in full, with a base in `also`; all that there are; what has others only."""
     listing = list_device_code(paths)
     if listing.damaged:
         raise listing.damaged[0]
-    has = {code.target for file in listing.files for code in file.code}
-    has |= {name for file in listing.files for name in file.targets}
-    also = {base, *(name for name, members in generic.items() if base in members)}
-    return tuple(name for name in in_order(has) if parse_target(name).base in also), has
+    has: set[str] = set()
+    lacking = []
+    for file in listing.files:
+        own = {code.target for code in file.code}
+        has |= own
+        # An archive is for one target, and says so in its name.
+        if file.kind == ARCHIVE:
+            continue
+        units = {code.index for code in file.code}
+        served = {code.index for code in file.code if parse_target(code.target).base in also}
+        if units and not served:
+            lacking.append(file.name)
+        else:
+            lacking += [f"{file.name}#{one}" for one in sorted(map(str, units - served), key=_natural)]
+    return tuple(name for name in in_order(has) if parse_target(name).base in also), has, tuple(lacking)
+
+
+def _natural(text: str) -> tuple[int, str]:
+    return len(text), text
 
 
 def _alone(paths: Sequence[Path], stack: ExitStack) -> Iterator[tuple[Given, str]]:

@@ -61,7 +61,10 @@ class LoadedObject(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unkno
 
 
 class LoadedCode(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """All code objects for a target, loaded under an emulator; `absent` are split files without archives.
+    """All code objects for a target, loaded under an emulator.
+
+    `absent` are split files without archives, `lacking` files and translation units (`NAME#WRAPPER`) with
+    code for other targets only; a wheel may well be meant so.
 
     Nothing is computed by them: that an object loads says that it is found, whole and for this target. Only
     the runtime sets some memory, so that the emulated GPU is seen to execute a kernel. `read_s` are processor
@@ -78,6 +81,7 @@ class LoadedCode(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     own_s: float = 0.0
     starts: int = 0
     read_s: float = 0.0
+    lacking: tuple[str, ...] = ()
 
     @property
     def bad(self) -> tuple[LoadedObject, ...]:
@@ -88,7 +92,7 @@ class LoadedCode(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def passed(self) -> bool:
         """Whether every object loads, and there is one, and the GPU was seen to execute something."""
         loaded = any(one.state == "loads" for one in self.objects)
-        return loaded and not self.bad and not self.problem and self.emulated.dispatches > 0
+        return loaded and not (self.bad or self.absent or self.problem) and self.emulated.dispatches > 0
 
 
 def load_objects(
@@ -112,9 +116,9 @@ def load_objects(
     base = emulator.require(target)
     with tempfile.TemporaryDirectory(prefix="rocwright-kernels-") as folder:
         began = time.process_time()
-        found, absent = gather_objects(paths, base, generic, Path(folder))
+        gathered = gather_objects(paths, base, generic, Path(folder))
         read_s = time.process_time() - began
-        tasks = {str(number): one for number, one in enumerate(found)}
+        tasks = {str(number): one for number, one in enumerate(gathered.objects)}
         with emulated(emulator, base, runtime) as session:
             whole = {name: task for name, task in tasks.items() if not task.problem}
             scratch = Path(folder)
@@ -145,13 +149,14 @@ def load_objects(
         SCHEMA,
         record,
         tuple(_features_told([_judged(name, task, driven) for name, task in tasks.items()])),
-        absent,
+        gathered.absent,
         driven.problem,
         driven.wall_s,
         driven.cpu_s,
         driven.own_s,
         driven.starts,
         read_s,
+        gathered.lacking,
     )
 
 

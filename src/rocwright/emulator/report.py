@@ -17,8 +17,11 @@ from rocwright.model.emulated import Emulated
 from rocwright.system import page, workflow
 from rocwright.system.files import write_text
 
+# What the program says of integers, and of what is no number.
+_NO_DISTANCE = 1e30
 # So many objects stand in a table; those that are wrong come first, and the record has all of them.
 _LISTED = 200
+_NOTED = 10
 _PROVES = (
     "Emulated: no GPU ran this. Numbers, loading and metadata are shown; timing, hazards, caches, driver and "
     "firmware are not."
@@ -59,7 +62,7 @@ def view_of_calibration(found: Calibration, table: EmulatorTable) -> View:
                 one.name,
                 one.state,
                 f"{one.wrong} of {one.of}" if one.of else "",
-                f"{one.worst:.3g}" if one.wrong else "",
+                f"{one.worst:.3g}" if one.wrong and one.worst < _NO_DISTANCE else "",
                 f"{one.seconds:.1f} s" if one.seconds else "",
                 one.detail or what[one.name],
             ),
@@ -101,12 +104,18 @@ def view_of_objects(found: LoadedCode) -> View:
         says = f"Not loaded: {found.problem}"
     elif found.objects and found.emulated.dispatches == 0:
         says = "Not loaded: no kernel was executed, not even the runtime's own"
+    elif found.absent and not found.bad:
+        files = "file" if len(found.absent) == 1 else "files"
+        says = f"Archives of {len(found.absent)} split {files} are missing; the rest loads ({counted})"
     elif found.passed:
         says = f"All of {_objects(len(found.objects))} load, with {kernels} kernels ({counted})"
     else:
         is_ = "is" if len(found.bad) == 1 else "are"
         says = f"{len(found.bad)} of {_objects(len(found.objects))} {is_} wrong ({counted})"
     notes = [_PROVES, "Code objects are loaded and their kernels looked up; none of them is launched."]
+    notes += [f"{name} has code for other targets only" for name in found.lacking[:_NOTED]]
+    if len(found.lacking) > _NOTED:
+        notes.append(f"and {len(found.lacking) - _NOTED} more have; results.json names them")
     notes += [f"{name} is split, and its archives are not beside it" for name in found.absent]
     if len(ordered) > _LISTED:
         notes.append(f"{len(ordered) - _LISTED} more objects stand in results.json")

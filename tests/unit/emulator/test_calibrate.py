@@ -84,6 +84,11 @@ def test_what_it_is_wrong_about_costs_only_itself(
     assert found.pop("pow") == state
     assert set(found.values()) == {"right"}
     assert len(found) == 33
+    page = (tmp_path / "test-reports/calibrate-gfx942-rocjitsu/index.html").read_text()
+    assert ("<td>3 of 8</td><td>1.91</td><td>0.5 s</td><td>value 5 is 2, not 3</td>" in page) is (
+        state == "wrong"
+    )
+    assert "Right about 33 of 34 operations; what rests on pow says nothing here" in page
     assert ended.json["calibrations"]["rocjitsu"]["starts"] == (2 if fault == "crash" else 1)
 
 
@@ -108,6 +113,32 @@ def test_a_hang_costs_its_limit_and_the_rest_goes_on(tmp_path: Path) -> None:
     ]
     assert "nothing came in 1 seconds" in found.answers[1].detail
     assert found.starts == 2
+
+
+@pytest.mark.parametrize(
+    ("program", "said"),
+    [
+        ("while :; do read x; done < /dev/zero", "its process did not begin in its time"),
+        ("echo no such instruction >&2; exit 3", "ended with exit code 3: no such instruction"),
+        ("kill -SEGV $$", "its process was killed by signal 11"),
+        ("echo hello", "its process ended with exit code 0"),
+        ('echo \'{"begin": 1, "done": []}\'', "its process ended with exit code 0"),
+    ],
+    ids=["hangs", "fails", "crashes", "ends-at-once", "speaks-otherwise"],
+)
+def test_a_process_that_never_begins_is_told(tmp_path: Path, program: str, said: str) -> None:
+    prefix = build(tmp_path / "rocm")
+    table = msgspec.structs.replace(TABLE, limits=msgspec.structs.replace(TABLE.limits, start_s=1))
+    found = calibrate(
+        find_emulator(str(prefix), {}),
+        "gfx942",
+        find_runtime(prefix, {}),
+        script(tmp_path / "program", program),
+        table,
+    )
+    assert said in found.problem
+    assert {one.state for one in found.answers} == {"not run"}
+    assert (found.usable, found.starts) == (False, 1)
 
 
 def _program(prefix: Path) -> str:

@@ -14,6 +14,8 @@ import pytest
 from command_line import run
 from emulator_stand_in import build, protocol_program
 from needs import find_llvm_tool, need, needs
+from oracle.fat_library import build_library, bundle
+from oracle.splitting import Split, split
 from rocwright.binary.view import mapped
 from rocwright.device_code.descriptors import KernelSizes, read_kernels
 from rocwright.device_code.fatbin import NewEntry, raw_bundle
@@ -195,6 +197,55 @@ def test_a_code_object_by_itself_is_loaded_too(
     (tmp_path / "in/Kernels.so-000-gfx942.hsaco").unlink()
     ended = run(capsys, *words(tmp_path / "rocm", tmp_path / "in"))
     assert (ended.code, "in: no code for gfx942; there is some for gfx1100" in ended.err) == (3, True)
+
+
+def test_a_library_without_the_target_beside_others_is_named(
+    tmp_path: Path,
+    objects: dict[str, bytes],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    fat(tmp_path / "in/both.hipfb", *objects.items())
+    fat(tmp_path / "in/one.hipfb", ("gfx1100", objects["gfx1100"]))
+    ended = run(capsys, *words(build(tmp_path / "rocm"), tmp_path / "in"))
+    assert ended.code == 0
+    assert "in/one.hipfb has code for other targets only" in ended.err
+    assert "both.hipfb has code" not in ended.err
+    # So is a translation unit of a library whose others have it.
+    units = [bundle(objects.items()), bundle([("gfx1100", objects["gfx1100"])])]
+    library = build_library(tmp_path / "work", bundles=units, name="libtwo.so")
+    ended = run(capsys, *words(tmp_path / "rocm", library))
+    assert ended.code == 0
+    assert "libtwo.so#1 has code for other targets only" in ended.err
+    assert "libtwo.so#0" not in ended.err
+
+
+def test_a_split_library_is_followed_to_its_archives(
+    tmp_path: Path,
+    objects: dict[str, bytes],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    library = build_library(tmp_path / "work", bundles=[bundle(objects.items())] * 2, name="libtwo.so")
+    done = split(library, tmp_path / "split")
+    assert isinstance(done, Split)
+    prefix = build(tmp_path / "rocm")
+    for given in (library, done.host):
+        ended = run(capsys, *words(prefix, given, "--json"))
+        assert ended.code == 0, ended.err
+        found = ended.json["loaded"]["rocjitsu"]["objects"]
+        assert [(one["index"], one["state"], one["kernels"]) for one in found] == [
+            (0, "loads", 2),
+            (1, "loads", 2),
+        ]
+    # Without its archives it is no pass, though another library beside it loads.
+    for archive in done.archives.values():
+        archive.unlink()
+    ended = run(capsys, *words(prefix, library, done.host))
+    assert ended.code == 1
+    assert "archives of 1 split file are missing; the rest loads" in ended.err
 
 
 def test_code_for_other_features_is_no_fault(
