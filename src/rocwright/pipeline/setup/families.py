@@ -201,8 +201,8 @@ def build_matrix(
     Families that a branch does not support are left out of its rows, and so are rows without any.
     Raises `UsageError` for a release type that no profile has, `InvalidTarget` for an unknown family.
     """
-    # Of several with one release type the first is the usual one.
-    by_type = {profile.release_type: profile for profile in reversed(profiles.profile)}
+    # One that tests on emulated GPUs is asked for by its name.
+    by_type = {one.release_type: one for one in profiles.profile if not one.emulated}
     if release_type not in by_type:
         raise UsageError(
             f"there is no release type {release_type!r}", next_step=f"release types: {' '.join(by_type)}"
