@@ -113,9 +113,10 @@ def _stray(wheel: Wheel) -> RocwrightError:
             next_step="give the host wheel of the same split as well",
         )
     return UsageError(
-        f"{wheel.path.name} was not split: it neither offers device wheels nor is one",
+        f"{wheel.path.name} was not split as a wheel: it neither offers device wheels nor is one",
         where=wheel.path,
-        next_step="split it first with `rocwright wheel split`, or leave it out",
+        next_step="split it first with `rocwright wheel split`, or leave it out; of ROCm's packages the directory "
+        "is taken in which they are installed",
     )
 
 
