@@ -115,8 +115,8 @@ def _stray(wheel: Wheel) -> RocwrightError:
     return UsageError(
         f"{wheel.path.name} was not split as a wheel: it neither offers device wheels nor is one",
         where=wheel.path,
-        next_step="split it first with `rocwright wheel split`, or leave it out; of ROCm's packages the directory "
-        "is taken in which they are installed",
+        next_step="split it first with `rocwright wheel split`, or leave it out; of ROCm's packages the "
+        "directory is taken in which they are installed",
     )
 
 
