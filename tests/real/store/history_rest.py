@@ -95,10 +95,13 @@ def power_was_cut(checker: Checker, lost: list[str]) -> None:
     for prefix in logs:
         acknowledged = checker.truth.acknowledged.get(prefix, [])
         folded = checker.folded(prefix, lost=True)
+        if prefix in checker.damaged:
+            # The power went while it was repaired: what it lists is asked when that is done.
+            continue
         gone = set(acknowledged) - folded.standing.keys() - folded.dropped
         if gone:
             raise Violation(f"set {min(gone)[:12]} was acknowledged and is not in the log of {prefix}")
-        if prefix not in checker.damaged | checker.unborn:
+        if prefix not in checker.unborn:
             whole(checker, folded.standing)
             checker.channel(prefix)
     pins_are_kept(checker, settled=False)
