@@ -31,6 +31,7 @@ from kpack_cases import (
 )
 
 from oracle.fat_library import build_library, linkers
+from oracle.kpack_reader import read_kpack
 from rocwright.binary.view import mapped
 from rocwright.device_code.kpack import Marker, pack_marker, parse_marker, read_archive
 from rocwright.device_code.verify.report import KpackReport
@@ -531,6 +532,22 @@ def test_random_damage_never_raises(case: Case, seed: int) -> None:
         damaged += not verify([case.root], against=case.fat).passed
         path.write_bytes(good[path])
     assert damaged > 10
+
+
+def test_a_bit_that_flips_in_packed_code_is_found_without_the_original(case: Case) -> None:
+    """Each frame carries a checksum, which AMD's reader compares, too."""
+    path = case.archive("gfx942")
+    good = path.read_bytes()
+    (table_at,) = struct.unpack_from("<Q", good, 8)
+    whole, harmless = read_kpack(good).entries, 0
+    for at in range(64, table_at, max(1, (table_at - 64) // 50)):
+        bad = good[:at] + bytes([good[at] ^ 1 << at % 8]) + good[at + 1 :]
+        path.write_bytes(bad)
+        if verify([case.root]).passed:
+            # One of a frame's flags means nothing.
+            harmless += 1
+            assert read_kpack(bad).entries == whole, at
+    assert harmless < 5
 
 
 def test_a_report_as_json(case: Case) -> None:
