@@ -141,6 +141,7 @@ def test_what_was_split_comes_back_and_splits_as_before(layout: dict[str, object
     assert archives(tmp_path / "again") == archives(tmp_path / "split")
 
 
+@pytest.mark.slow
 def test_a_host_that_was_split_twice_is_sound(tmp_path: Path) -> None:
     library = build(tmp_path / "in")
     split_library(library, tmp_path / "split")

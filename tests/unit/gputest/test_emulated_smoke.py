@@ -142,6 +142,7 @@ def test_torchs_tests_run_on_the_emulated_gpu_and_the_record_says_what_played_it
     assert [path.name for path in Path("test-reports").iterdir() if path.is_dir()] == [SMOKE_GPU]
 
 
+@pytest.mark.slow
 def test_a_calibration_is_kept(torch: Door) -> None:
     prefix = torch.plays()
     words = (TARGET, "--emulator", prefix, "--rocm", prefix)
@@ -168,6 +169,7 @@ def test_what_fails_where_the_emulator_is_wrong_is_skipped_and_all_else_has_fail
     )
 
 
+@pytest.mark.slow
 def test_without_a_compiler_nothing_is_excused(torch: Door) -> None:
     prefix = torch.plays(fault="wrong", at="pow")
     (prefix / "bin/hipcc").unlink()
@@ -176,6 +178,7 @@ def test_without_a_compiler_nothing_is_excused(torch: Door) -> None:
     assert "the emulator was not calibrated: hipcc was not found" in err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("fault", "verdict"), [("crash", "crashed"), ("hang", "hung")])
 def test_a_kernel_that_ends_or_holds_its_process_costs_one_test(
     torch: Door, fault: str, verdict: str
@@ -217,6 +220,7 @@ def test_a_dry_run_says_what_would_run(torch: Door) -> None:
     assert not Path("test-reports").exists()
 
 
+@pytest.mark.slow
 def test_a_program_that_speaks_the_protocol_emulates_too(torch: Door) -> None:
     prefix = torch.plays()
     program = emulator_stand_in.protocol_program(torch.folder / "witness", prefix)
@@ -231,6 +235,7 @@ def test_a_program_that_speaks_the_protocol_emulates_too(torch: Door) -> None:
     )
 
 
+@pytest.mark.slow
 def test_two_emulators_are_compared(torch: Door) -> None:
     one, other = torch.plays(), torch.plays(fault="wrong", at="matmul")
     status, _, err = torch(TARGET, "--emulator", one, "--emulator", other, "--rocm", one)
