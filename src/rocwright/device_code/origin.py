@@ -31,19 +31,25 @@ class SplitOrigin(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     `group` begins the names of its archives, `build` is the identity of all host files together, `part` the
     target or group that it serves ("" for the host). `targets` are full ones: of the host all that it was
-    split into, of another part those with an archive in it.
+    split into, of another part those with an archive in it, each with its hex sha256 in `archives`: builds
+    that differ in device code alone are one by their host's identity.
     """
 
     group: str
     build: str
     part: str = ""
     targets: tuple[str, ...] = ()
+    archives: dict[str, str] | msgspec.UnsetType = msgspec.UNSET
     schema: str = ORIGIN_SCHEMA
 
     @property
     def name(self) -> str:
         """Its file's name."""
         return f"{self.group}{'_' * bool(self.part)}{self.part}{ENDING}"
+
+    def of_part(self, part: str, archives: Mapping[str, str]) -> SplitOrigin:
+        """What the part for a target or group says; `archives` are the hex sha256 of its own by target."""
+        return msgspec.structs.replace(self, part=part, targets=tuple(archives), archives=dict(archives))
 
     def archive(self, target: str) -> str:
         """The file name of the archive for a target."""

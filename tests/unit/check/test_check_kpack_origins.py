@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import random
 import shutil
@@ -10,12 +11,12 @@ from pathlib import Path
 import pytest
 from kpack_cases import TARGETS, build_fat
 
-from oracle.fat_library import build_library
+from oracle.fat_library import build_library, bundle
 from rocwright.device_code.tree.merge import merge_trees
 from rocwright.device_code.tree.split import split_tree
 from rocwright.device_code.verify.verify import verify
 from trees import write
-from unit.check.kpack_cases import BUNDLES
+from unit.check.kpack_cases import BUNDLES, code
 
 DATABASE = "lib/rocblas/library/TensileLibrary_gfx908.dat"
 
@@ -59,9 +60,26 @@ def test_parts_say_their_build_and_targets(split: Path) -> None:
     host = json.loads((split / "generic/.kpack/rocm.json").read_bytes())
     assert host["targets"] == list(TARGETS)
     part = json.loads((split / "gfx90a/.kpack/rocm_gfx90a.json").read_bytes())
-    assert part == {**host, "part": "gfx90a", "targets": ["gfx90a:xnack+", "gfx90a:xnack-"]}
+    its = {
+        target: hashlib.sha256((split / f"gfx90a/.kpack/rocm_{target}.kpack").read_bytes()).hexdigest()
+        for target in ("gfx90a:xnack+", "gfx90a:xnack-")
+    }
+    assert part == {**host, "part": "gfx90a", "targets": list(its), "archives": its}
     databases = json.loads((split / "gfx908/.kpack/rocm_gfx908.json").read_bytes())
-    assert databases == {**host, "part": "gfx908", "targets": []}
+    assert databases == {**host, "part": "gfx908", "targets": [], "archives": {}}
+
+
+def test_an_archive_of_a_build_with_equal_host_code(split: Path, tmp_path: Path) -> None:
+    """Markers and builds are equal; what lies beside the archive names its bytes."""
+    changed = bundle([("gfx942", code("gfx942", b"0")), ("gfx1100", code("gfx1100", b"9"))])
+    split_tree(_rocm(tmp_path / "again", bundles=[changed, *BUNDLES[1:]]), tmp_path / "again/out")
+    for part in ("generic/.kpack/rocm.json", "gfx942/.kpack/rocm_gfx942.json"):
+        assert (split / part).read_bytes() == (tmp_path / "again/out" / part).read_bytes()
+    name = "gfx1100/.kpack/rocm_gfx1100.kpack"
+    shutil.copy2(tmp_path / "again/out" / name, split / name)
+    [finding] = verify([split]).findings
+    assert (finding.rule, finding.file) == ("kpack-stranger", name)
+    assert "gfx1100/.kpack/rocm_gfx1100.json names " in finding.cause
 
 
 def test_a_target_without_its_archive(split: Path) -> None:

@@ -11,8 +11,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-import msgspec
-
 from rocwright.binary.elf import SUPPORTED
 from rocwright.binary.view import mapped
 from rocwright.device_code.archives import DEFAULT_LEVEL, Stored, store
@@ -39,6 +37,7 @@ from rocwright.device_code.tree.tree import (
 )
 from rocwright.errors import InvalidInput, UsageError
 from rocwright.model.gpu import base_targets, parse_target
+from rocwright.system.files import sha256_file
 
 
 @dataclass(frozen=True)
@@ -272,33 +271,38 @@ class _Work:
 
     def deliver(self, stored: Stored, scratch: Path) -> None:
         """Move the archives to their directories, and write what they are of and the manifests."""
+        digests: dict[str, str] = {}
         for target in sorted(stored.packed):
             prefix, root = self.homes[target]
             path = f"{prefix}/" * bool(prefix) + f"{DIRECTORY}/{self.group.name}_{target}{SUFFIX}"
             writer = self.outputs.writer(parse_target(target).base)
+            digests[target] = sha256_file(scratch / (target + SUFFIX))
             writer.adopt(scratch / (target + SUFFIX), root, path)
         if scratch.exists():
             scratch.rmdir()
-        self._origins(tuple(sorted(stored.packed)))
+        self._origins(digests)
         prefixes = tuple(dict.fromkeys(p for item in self.group.inputs for p in item.prefixes))
         if prefixes == ("",):
             return
         for word, writer in self.outputs.writers.items():
             writer.manifest(p for p in prefixes if word == GENERIC or (writer.root / p).is_dir())
 
-    def _origins(self, targets: tuple[str, ...]) -> None:
-        """Say in each part which build it is of; a tree without a library that was split has none."""
+    def _origins(self, digests: Mapping[str, str]) -> None:
+        """Say in each part which build it is of; a tree without a library that was split has none.
+
+        `digests` are the hex sha256 of the archives by target.
+        """
         if not self.builds:
             return
-        own = SplitOrigin(self.group.name, joint_build(self.builds), targets=targets)
+        own = SplitOrigin(self.group.name, joint_build(self.builds), targets=tuple(digests))
         homes = dict(self.databases)
         for target, home in self.homes.items():
             base = parse_target(target).base
             homes[base] = min(home, homes.get(base, home))
         origins = {GENERIC: (own, min(self.homes.values()))}
         for word, home in homes.items():
-            its = tuple(target for target in targets if parse_target(target).base == word)
-            origins[word] = (msgspec.structs.replace(own, part=word, targets=its), home)
+            its = {target: said for target, said in digests.items() if parse_target(target).base == word}
+            origins[word] = (own.of_part(word, its), home)
         for word, (origin, (prefix, root)) in origins.items():
             path = f"{prefix}/" * bool(prefix) + f"{DIRECTORY}/{origin.name}"
             self.outputs.writer(word).put(pack_origin(origin), root, path)

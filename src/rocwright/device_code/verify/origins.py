@@ -5,9 +5,12 @@ For what no marker covers: databases and further files of a part, and a target w
 
 from __future__ import annotations
 
+import hashlib
 import posixpath
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+
+import msgspec
 
 from rocwright.device_code.origin import (
     LARGEST_ORIGIN,
@@ -54,12 +57,33 @@ def check_origins(
         host = hosts.get(one.key)
         if host is not None and one.origin.build != host.origin.build and not _told(one, shelves, log):
             log.add("kpack-stranger", one.source.name, _stranger(one, host))
+    for one in parts:
+        _same_archives(one, shelves, log)
     there = {shelf.source.installed for shelf in shelves}
     unread = {source.installed for source in tree.sources if source.is_archive} - there
     for host in hosts.values():
         if tree.whole:
             its = {one.origin.part for one in parts if one.key == host.key}
             _archives(host, there | unread, its, tree, wanted, log)
+
+
+def _same_archives(one: Said, shelves: Sequence[Shelf], log: FindingLog) -> None:
+    folder, _ = one.key
+    said = {} if isinstance(one.origin.archives, msgspec.UnsetType) else one.origin.archives
+    named = {posixpath.join(folder, one.origin.archive(target)): sha256 for target, sha256 in said.items()}
+    for shelf in shelves:
+        name = shelf.source.name
+        wanted = named.get(shelf.source.installed)
+        if wanted is None or log.seen["kpack-stranger", name]:
+            continue
+        found = hashlib.sha256(shelf.archive.file.data).hexdigest()
+        if found != wanted:
+            log.add(
+                "kpack-stranger",
+                name,
+                f"it is of another build, or damaged: its sha256 is {found[:12]}…, "
+                f"and {one.source.name} names {wanted[:12]}…",
+            )
 
 
 def _said(sources: Iterable[Source], log: FindingLog) -> Iterator[Said]:

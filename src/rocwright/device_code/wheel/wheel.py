@@ -30,7 +30,7 @@ from rocwright.device_code.wheel.device_wheel import (
 from rocwright.device_code.wheel.outputs import publish, require_elsewhere, workspace
 from rocwright.device_code.wheel.scan import Scan, scan_wheel
 from rocwright.errors import IntegrityError, InvalidInput, UsageError
-from rocwright.system.files import link_or_copy
+from rocwright.system.files import link_or_copy, sha256_file
 from rocwright.wheel.read import Wheel, open_wheel, read_member
 from rocwright.wheel.stream import WheelStream, opened
 from rocwright.wheel.write import BytesSource, FileSource, Member, Taken, check_names, write_members
@@ -220,7 +220,7 @@ class _Split:
             self._write(
                 device_filename(self.wheel, package),
                 device_dist_info(self.wheel, package),
-                [*self._said(parts.get(package.name)), *self._device_members(package, metadata)],
+                [*self._said(self._told(parts, package)), *self._device_members(package, metadata)],
             )
             for target in package.archives:
                 self._file(target).unlink()
@@ -236,6 +236,13 @@ class _Split:
     def _part(origin: SplitOrigin, package: DevicePackage) -> SplitOrigin:
         its = tuple(target for target in origin.targets if owner_of(target) == package.target)
         return msgspec.structs.replace(origin, part=package.target, targets=its)
+
+    def _told(self, parts: Mapping[str, SplitOrigin], package: DevicePackage) -> SplitOrigin | None:
+        """What a device wheel says, with the digests of archives that are written."""
+        part = parts.get(package.name)
+        if part is None:
+            return None
+        return part.of_part(part.part, {target: sha256_file(self._file(target)) for target in part.targets})
 
     def _said(self, origin: SplitOrigin | None) -> Iterator[Member]:
         """The file that says what a wheel was split from."""
