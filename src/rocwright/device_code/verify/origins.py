@@ -76,7 +76,7 @@ def _same_archives(one: Said, shelves: Sequence[Shelf], log: FindingLog) -> None
         wanted = named.get(shelf.source.installed)
         if wanted is None or log.seen["kpack-stranger", name]:
             continue
-        found = hashlib.sha256(shelf.archive.file.data).hexdigest()
+        found = hashlib.sha256(shelf.archive.file.slice(0, shelf.source.size)).hexdigest()
         if found != wanted:
             log.add(
                 "kpack-stranger",
