@@ -24,6 +24,12 @@ _CHOICES = {
     "packages": {"rocm": Rocm("packages", "123")},
     "artifacts": {"rocm": Rocm("artifacts", "123", "someone/TheRock")},
     "gpu": {"sources": "upstream", "families": ("gfx94X-dcgpu",), "platforms": ("linux",)},
+    "emulated": {
+        "profile": "emulated",
+        "sources": "upstream",
+        "families": ("gfx94X-dcgpu",),
+        "platforms": ("linux",),
+    },
 }
 
 
@@ -43,7 +49,9 @@ def digests(root: Path) -> dict[str, str]:
     for name, asked in _CHOICES.items():
         pythons = ("{}.{}".format(*sys.version_info[:2]),)
         choice = msgspec.structs.replace(Choice("ci", "7", pythons=pythons), **asked)
-        plan = make_plan(profiles().named("ci"), choice, known_, Publication(upload=True, channels=True))
+        plan = make_plan(
+            profiles().named(choice.profile), choice, known_, Publication(upload=True, channels=True)
+        )
         for cell in plan.cells:
             needs = {id_: _record(plan.cell(id_), machine) for id_ in cell.needs}
             steps = steps_of(cell, plan, machine)
