@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from elftools.elf.elffile import ELFFile
 
-from needs import find_llvm_tool, needs
+from needs import find_llvm_tool, need, needs
 from oracle import elf_compare, fatbin_walk, kpack_reader, loader
 from real import corpus_rows
 from rocwright.binary.elf import read_elf
@@ -161,8 +161,7 @@ def test_split_libraries_survive_the_next_tools(split, tmp_path, tool):
         "llvm-strip": ["llvm-strip"],
         "patchelf": ["patchelf", "--set-rpath", "$ORIGIN/" + "../" * 60],
     }[tool]
-    if shutil.which(tool) is None:
-        pytest.skip(f"{tool} is not installed")
+    need(tool)
     for number, (library, original, directory, _) in enumerate(split):
         place = _new(tmp_path / str(number))
         (place / ".kpack").symlink_to(directory / ".kpack")
@@ -206,8 +205,7 @@ def test_set_back_every_library_has_its_code_objects_and_splits_as_before(split,
 
 @pytest.mark.parametrize("tool", ["strip", "llvm-strip", "patchelf"])
 def test_libraries_that_were_set_back_survive_the_next_tools(split, tmp_path, tool):
-    if shutil.which(tool) is None:
-        pytest.skip(f"{tool} is not installed")
+    need(tool)
     words = ["--set-rpath", "$ORIGIN/" + "../" * 60] if tool == "patchelf" else []
     for number, (library, original, directory, _) in enumerate(split):
         place = _new(tmp_path / str(number))

@@ -196,13 +196,17 @@ class Given(Source):
     archives: Callable[[Marker], list[Given]]
 
 
+def _stop(error: InvalidInput) -> None:
+    raise error
+
+
 def find_sources(
-    paths: Iterable[Path], stack: ExitStack, damaged: Callable[[InvalidInput], None]
+    paths: Iterable[Path], stack: ExitStack, damaged: Callable[[InvalidInput], None] = _stop
 ) -> Iterator[Given]:
     """All files that are given, lie below given directories (links are not followed) or in wheels.
 
     Wheels come last: they are looked at together, and stay open until `stack` is closed. `damaged` is called
-    with what is wrong with a wheel as a whole.
+    with what is wrong with a wheel as a whole; without it that is raised.
     """
     wheels: dict[Path, None] = {}
     for path in paths:

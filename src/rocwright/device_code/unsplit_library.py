@@ -52,7 +52,7 @@ def unsplit_library(
     if target.exists() and target.samefile(path):
         raise UsageError(f"{target} would be overwritten", next_step="choose another --output-dir")
     with ExitStack() as stack:
-        (source,) = find_sources([path], stack, _raise)
+        (source,) = find_sources([path], stack)
         split = read_split(source.name, source.open())
         if split is None:
             raise not_split(source.name, path)
@@ -79,7 +79,3 @@ def not_split(name: str, path: Path) -> InvalidInput:
         where=path,
         next_step="give what `rocwright kpack split` wrote; `rocwright kpack list` shows what a file is",
     )
-
-
-def _raise(error: InvalidInput) -> None:
-    raise error

@@ -107,14 +107,10 @@ def _natural(text: str) -> tuple[int, str]:
 def _alone(paths: Sequence[Path], stack: ExitStack) -> Iterator[tuple[Given, str]]:
     """Files that are code objects themselves, as BLAS libraries have beside them, with their targets."""
     machines = load_table("machines", Machines)
-    for source in find_sources(paths, stack, _stop):
+    for source in find_sources(paths, stack):
         head = source.head()
         if is_code_object(head):
             yield source, machine_of(head, machines) or "another"
-
-
-def _stop(error: InvalidInput) -> None:
-    raise error
 
 
 def _read(one: Extracted) -> GatheredObject:

@@ -38,7 +38,7 @@ def judge(
 ) -> Judgement:
     """What it says that `name` came out as `shown`; `on` are operations it rests on beside the table's.
 
-    Without a calibration nothing wrong or refused is held against what was tested.
+    Without a calibration it is not known whose fault something wrong or refused is.
     """
     operations = tuple(dict.fromkeys((*rests_on(name, table), *on)))
     if shown == "right":

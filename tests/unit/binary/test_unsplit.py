@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from needs import needs, needs_lld
+from needs import find_llvm_tool, need, needs, needs_lld
 from oracle import loader, splitting
 from oracle.elf_image import read_image
 from oracle.fat_library import build_library, bundle, ccob, code_object
@@ -166,9 +166,9 @@ TOOLS = {
 
 
 def use(tool: str, file: Path) -> None:
-    if shutil.which(tool) is None:
-        pytest.skip(f"{tool} is not installed")
-    subprocess.run([*TOOLS[tool], str(file)], check=True, capture_output=True)
+    need(tool)
+    program, *words = TOOLS[tool]
+    subprocess.run([find_llvm_tool(program) or program, *words, file], check=True, capture_output=True)
 
 
 def require_loaded(fat: Path, library: Path, place: Path) -> None:

@@ -112,7 +112,7 @@ class _Walk:
 
     def contents(self, paths: Iterable[Path]) -> Iterator[tuple[str, Code, bytes | memoryview]]:
         """Each code object with the name of the file that holds it, and its bytes."""
-        for source in find_sources(paths, self.stack, _stop):
+        for source in find_sources(paths, self.stack):
             looked = look(source, _unread)
             if looked is None:
                 continue
@@ -144,10 +144,6 @@ def _nothing(paths: list[Path], absent: list[str]) -> InvalidInput:
             next_step="name files that have some; `rocwright kpack list FILE` shows it",
         )
     return not_beside(absent[0])
-
-
-def _stop(error: InvalidInput) -> None:
-    raise error
 
 
 def _unread(source: Given) -> tuple[Code, ...]:

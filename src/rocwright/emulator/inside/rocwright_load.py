@@ -12,6 +12,7 @@ from __future__ import annotations
 import ctypes
 import json
 import sys
+from pathlib import Path
 from typing import Any
 
 # hipFuncAttribute: the largest block, and bytes of LDS.
@@ -93,8 +94,7 @@ class Hip:
 
 def main(words: list[str]) -> int:
     """Load the named ones in order."""
-    with open(words[0], "rb") as stream:  # noqa: PTH123
-        tasks = json.load(stream)
+    tasks = json.loads(Path(words[0]).read_bytes())
     try:
         hip = Hip(tasks["library"])
     except OSError as error:
@@ -104,14 +104,10 @@ def main(words: list[str]) -> int:
     if said:
         tell({"problem": "HIP shows no GPU: " + said})
         return 1
-    with open(words[1], "rb") as stream:  # noqa: PTH123
-        names = json.load(stream)
-    for name in names:
+    for name in json.loads(Path(words[1]).read_bytes()):
         tell({"begin": name})
         task = tasks["objects"][name]
-        with open(task["path"], "rb") as stream:  # noqa: PTH123
-            data = stream.read()
-        tell(dict(hip.load(data, task["kernels"]), done=name))
+        tell(dict(hip.load(Path(task["path"]).read_bytes(), task["kernels"]), done=name))
     return 0
 
 

@@ -12,6 +12,7 @@ import os
 import struct
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 # TensorProto.DataType and AttributeProto.AttributeType.
@@ -135,6 +136,7 @@ def tried(
         for number, (array, one) in enumerate(zip(arrays, row["input"], strict=True))
         if not one.get("values")
     }
+    # Its providers raise classes of their own, and whatever their libraries raise.
     try:
         expected = session_of(onnxruntime, data, "CPUExecutionProvider").run(None, given)[0]
     except Exception as error:
@@ -169,10 +171,7 @@ def mark(kind: str, name: str) -> None:
 
 def main(tasks: str, names: str) -> None:
     """Try the named operators one after the other."""
-    with open(tasks, encoding="utf-8") as stream:  # noqa: PTH123 - nothing is imported that is not needed
-        task = json.load(stream)
-    with open(names, encoding="utf-8") as stream:  # noqa: PTH123
-        wanted = json.load(stream)
+    task, wanted = (json.loads(Path(name).read_bytes()) for name in (tasks, names))
     try:
         numpy = importlib.import_module("numpy")
         onnxruntime = importlib.import_module("onnxruntime")
