@@ -46,13 +46,19 @@ class Disk(Memory):
             self.unsynced.setdefault(key, self.objects[key])
         super().delete(key)
 
+    def begin(self, owner: int, key: str) -> None:
+        """A publisher is about to write: what it wrote together is synced before it writes anywhere else."""
+        if self.sync and key and not _is_together(key) and not key.startswith(LEASES):
+            for one in self.together.pop(owner, ()):
+                self.unsynced.pop(one, None)
+
     def settle(self, owner: int, key: str, *, write: bool) -> None:
         """A publisher wrote or looked for a key, or listed a prefix; an empty key says that it is done."""
         mine = self.together.setdefault(owner, set())
         if not write:
             # What it relies on is to last as long as what it writes, whoever was killed before syncing it.
             mine.update(one for one in self.unsynced if one == key or (key and one.startswith(key)))
-        elif key.startswith(("files/", "sets/")) or key.endswith("/index.html"):
+        elif _is_together(key):
             mine.add(key)
         elif self.sync and not key.startswith(LEASES):
             for one in (*mine, key):
@@ -75,6 +81,10 @@ class Disk(Memory):
         self.unsynced.clear()
         self.together.clear()
         return lost
+
+
+def _is_together(key: str) -> bool:
+    return key.startswith(("files/", "sets/")) or key.endswith("/index.html")
 
 
 KINDS: dict[str, Callable[[], Memory]] = {

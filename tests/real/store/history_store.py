@@ -267,6 +267,9 @@ class World:
         dies = publisher.operations == fate.dies_at
         if dies and not fate.answer_lost:
             self._kill(publisher)
+        if write and hasattr(self.backing, "begin"):
+            # Also where its answer is lost, or the power goes just behind it.
+            self.backing.begin(id(publisher), key)
         if self.power_until is not None and self.counts.operations >= self.power_until:
             self._lose_power(act if self.random.random() < 0.5 else lambda: None)
         result = act()
