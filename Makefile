@@ -13,12 +13,17 @@ LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.10 --upgrad
   --no-emit-index-url --extra demo --extra store --extra aws --extra pipeline --extra cache --extra ci pyproject.toml
 # Directories of the demo; delete the first to start afresh.
 WORK ?= demo
+# The distribution's ROCm as a prefix, which benchmarks share.
+ROCM := $(WORK)-rocm
+# What benchmarks measured; `python docs/generate.py` writes the tables of the pages from it.
+RESULTS ?= benchmarks/results
 ARGS ?=
 KPACK_ARGS ?=
 SDK_ARGS ?=
 CHECK_ARGS ?=
 SOURCES_ARGS ?=
 BUILD_ARGS ?=
+SCALE_ARGS ?=
 HEAD ?= HEAD
 COMPARE_ARGS ?=
 HISTORY_ARGS ?=
@@ -29,7 +34,7 @@ BENCH_FAULTS_ARGS ?=
 # Builds are done again when a variable of the environment is another; these are options, not settings.
 unexport WORK ARGS
 
-.PHONY: help install demo detect-wheel test real check compare history power-loss mutants faults bench bench-kpack bench-sdk bench-check bench-sources bench-build bench-store bench-gputest bench-pipeline bench-user bench-detect bench-cli bench-faults conformance requirements screenshots clean
+.PHONY: help install demo detect-wheel test slow real check compare history power-loss mutants faults bench bench-kpack bench-sdk bench-check bench-sources bench-build bench-store bench-gputest bench-pipeline bench-scale bench-user bench-detect bench-cli bench-faults conformance requirements screenshots clean
 
 help:  ## show the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/'
@@ -45,8 +50,10 @@ detect-wheel: $(VENV)/.ready  ## the GPU detector as a wheel of its own, into di
 test: $(VENV)/.dev  ## the tests (TESTS=path to choose)
 	@$(BIN)/python -m pytest -q -n 2 -m "not slow" $(SLOWEST) $(TESTS)
 
-real: $(VENV)/.dev  ## the slow tests, then those on real ROCm with a real compiler and real installers (minutes)
+slow: $(VENV)/.dev  ## the tests that make test leaves out: many processes, long waits (minutes)
 	$(BIN)/python -m pytest -q -n 2 -m slow $(SLOWEST) tests/unit tests/contract
+
+real: $(VENV)/.dev  ## the tests on real ROCm with a real compiler and real installers (many minutes)
 	$(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder -m real $(SLOWEST) tests/real
 
 check: $(VENV)/.dev  ## linters, types, architecture, generated files, documentation
@@ -78,45 +85,52 @@ history: $(VENV)/.dev  ## simulated days of nightly releases with kills, power c
 power-loss: $(VENV)/.dev  ## as root: cut the power of publishers at 200 moments on a file system of its own, and look at what is left (POWER_LOSS_ARGS=...)
 	@cd tests && $(abspath $(BIN))/python -m real.store.power_loss $(POWER_LOSS_ARGS)
 
-bench: $(VENV)/.dev demo  ## measure; prints goals, figures and floors as JSON
-	$(BIN)/python benchmarks/wheel_write.py $(WORK)/rocm/lib
-	$(BIN)/python benchmarks/demo.py --work-dir $(WORK)-bench
+$(ROCM): | $(VENV)/.dev
+	$(BIN)/rocwright sdk fetch $@
 
-bench-kpack: $(VENV)/.dev  ## measure the split of device code on the distribution's rocSPARSE (KPACK_ARGS=...)
-	$(BIN)/rocwright sdk fetch $(WORK)-kpack/rocm
-	$(BIN)/python benchmarks/kpack.py $(WORK)-kpack/rocm/lib/librocsparse.so.0.1 $(KPACK_ARGS)
+# Each ends with 0, or with 1 and the goals that it missed by name. All of several are run, whatever one misses.
+bench: $(VENV)/.dev demo  ## measure the demo and the writing of wheels; each bench-… tells figures, floors, goals, and writes RESULTS
+	@missed=0; \
+	$(BIN)/python benchmarks/wheel_write.py $(WORK)/rocm/lib --json $(RESULTS)/wheel.json || missed=1; \
+	$(BIN)/python benchmarks/demo.py --work-dir $(WORK)-bench --json $(RESULTS)/demo.json || missed=1; exit $$missed
 
-bench-sdk: $(VENV)/.dev  ## measure the Python packages of the distribution's ROCm: made, installed, used (SDK_ARGS=...)
-	@test -d $(WORK)-sdk/rocm || $(BIN)/rocwright sdk fetch $(WORK)-sdk/rocm
-	@$(BIN)/python benchmarks/sdk.py $(WORK)-sdk/rocm $(WORK)-sdk $(SDK_ARGS)
+bench-kpack: $(ROCM)  ## measure the split of device code on the distribution's rocSPARSE (KPACK_ARGS=...)
+	@$(BIN)/python benchmarks/kpack.py $(ROCM)/lib/librocsparse.so.0.1 --json $(RESULTS)/kpack.json $(KPACK_ARGS)
 
-bench-check: $(VENV)/.dev  ## measure the check of a 700 MB wheel against inflating and digesting it (CHECK_ARGS=...)
-	@test -d $(WORK)-check/rocm || $(BIN)/rocwright sdk fetch $(WORK)-check/rocm
-	@$(BIN)/python benchmarks/check.py $(WORK)-check/rocm $(WORK)-check $(CHECK_ARGS)
+bench-sdk: $(ROCM)  ## measure the Python packages of the distribution's ROCm: made, installed, used (SDK_ARGS=...)
+	@$(BIN)/python benchmarks/sdk.py $(ROCM) $(WORK)-sdk --json $(RESULTS)/sdk.json $(SDK_ARGS)
+
+bench-check: $(ROCM)  ## measure the check of a 700 MB wheel against inflating and digesting it (CHECK_ARGS=...)
+	@$(BIN)/python benchmarks/check.py $(ROCM) $(WORK)-check --json $(RESULTS)/check.json $(CHECK_ARGS)
 
 bench-sources: $(VENV)/.dev  ## measure checkouts that come back: again, re-pinned, hipified before, from a mirror (SOURCES_ARGS=...)
-	@$(BIN)/python benchmarks/sources.py $(WORK)-sources $(SOURCES_ARGS)
+	@$(BIN)/python benchmarks/sources.py $(WORK)-sources --json $(RESULTS)/sources.json $(SOURCES_ARGS)
 
 bench-build: $(VENV)/.dev demo  ## measure what a build costs beside the compilers: records, resume, a second Python, pins, fat wheels (BUILD_ARGS=...)
-	@$(BIN)/python benchmarks/build.py $(WORK) $(WORK)-build $(BUILD_ARGS)
+	@$(BIN)/python benchmarks/build.py $(WORK) $(WORK)-build --json $(RESULTS)/build.json $(BUILD_ARGS)
 
 bench-store: $(VENV)/.dev  ## measure the store: pages of 20,000 files, wheels with another version, searches, syncs (STORE_ARGS=...)
-	@$(BIN)/python benchmarks/store.py $(STORE_ARGS)
+	@missed=0; for part in durable index reversion; do \
+	$(BIN)/python benchmarks/store_$$part.py --json $(RESULTS)/store.json $(STORE_ARGS) || missed=1; done; exit $$missed
 
 bench-gputest: $(VENV)/.dev  ## measure what isolated tests cost beside pytest-xdist, and lost processes on a torch (GPUTEST_ARGS="--torch PYTHON")
-	@$(BIN)/python benchmarks/gputest.py $(WORK)-gputest $(GPUTEST_ARGS)
+	@$(BIN)/python benchmarks/gputest.py $(WORK)-gputest --json $(RESULTS)/gputest.json $(GPUTEST_ARGS)
 
 bench-user: $(VENV)/.dev demo  ## measure what a user with one GPU pays: bytes on the wire and on disk, requests, time
-	@$(BIN)/python benchmarks/user.py $(WORK) $(WORK)-user
+	@$(BIN)/python benchmarks/user.py $(WORK) $(WORK)-user --json $(RESULTS)/user.json
 
 bench-pipeline: $(VENV)/.dev  ## measure how long the plan of a whole release takes (PIPELINE_ARGS=...)
-	@$(BIN)/python benchmarks/pipeline.py $(PIPELINE_ARGS)
+	@$(BIN)/python benchmarks/pipeline.py --json $(RESULTS)/pipeline.json $(PIPELINE_ARGS)
+
+bench-scale: $(VENV)/.dev  ## measure what ten and a hundred times as much costs: steps of a plan, wheels and files of a check, files, sets and objects of a store (SCALE_ARGS=...)
+	@missed=0; for part in plan check store; do \
+	$(BIN)/python benchmarks/scale_$$part.py --json $(RESULTS)/scale.json $(SCALE_ARGS) || missed=1; done; exit $$missed
 
 bench-detect: $(VENV)/.ready  ## measure how long the detector of GPUs takes, installed from its wheel (DETECT_ARGS=...)
-	@$(BIN)/python benchmarks/detect.py $(DETECT_ARGS)
+	@$(BIN)/python benchmarks/detect.py --json $(RESULTS)/detect.json $(DETECT_ARGS)
 
 bench-cli: $(VENV)/.dev  ## measure what the start of a command costs beside pip's: help, version (CLI_ARGS=...)
-	@$(BIN)/python benchmarks/cli.py $(CLI_ARGS)
+	@$(BIN)/python benchmarks/cli.py --json $(RESULTS)/cli.json $(CLI_ARGS)
 
 bench-faults: $(VENV)/.dev demo  ## a thousand seeded faults in the demo's wheels: what pip, uv and Python notice, what the check finds (BENCH_FAULTS_ARGS=...)
 	@cd tests && $(abspath $(BIN))/python -m real.fault_generator.trial --good $(abspath $(WORK)/dist/rocm $(WORK)/dist/pytorch) \
@@ -129,7 +143,7 @@ screenshots: $(VENV)/.dev  ## take the pictures of the documentation again, with
 	@ROCWRIGHT_PICTURES=$(CURDIR)/docs/images $(BIN)/python -m pytest -q -k picture tests/real/store/test_landing.py tests/real/gputest/test_report_page.py tests/real/pipeline/test_pipeline_page.py tests/real/test_docs_pages.py
 
 clean:  ## remove what the commands made, but not downloaded packages
-	rm -rf $(VENV) $(WORK) $(WORK)-bench $(WORK)-kpack $(WORK)-sdk $(WORK)-check $(WORK)-sources $(WORK)-build $(WORK)-gputest $(WORK)-user $(WORK)-faults docs/_build
+	rm -rf $(VENV) $(WORK) $(ROCM) $(WORK)-bench $(WORK)-sdk $(WORK)-check $(WORK)-sources $(WORK)-build $(WORK)-gputest $(WORK)-user $(WORK)-faults docs/_build
 
 requirements: $(VENV)/.ready  ## resolve what CI installs again, with hashes: .github/requirements*.txt
 	$(LOCK) --extra dev -o .github/requirements-dev.txt

@@ -1,26 +1,22 @@
 """What building with rocwright costs beside the build: deciding, records, resuming, a further Python, pins,
 and a fat wheel beside the compression of what goes into it.
 
-``python benchmarks/build.py DEMO WORK`` prints one JSON object. DEMO is a finished demo, of which the ROCm
+``python benchmarks/build.py DEMO WORK``: DEMO is a finished demo, of which the ROCm
 packages and the hipified checkouts of the miniature family are taken; WORK is emptied. The family is a
-stand-in: shares of compile time are those of the miniature, not of PyTorch. Figures of small things are
-medians; the machine's load shows in wall seconds, hardly in CPU seconds.
+stand-in: shares of compile time are those of the miniature, not of PyTorch.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
-import resource
 import shutil
-import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-from sdk_measure import Command, Ran, middle, run, shown
+from measured import Command, Ran, Side, Turns, Watched, fresh, middle, run, turns
+from results import Figure, Report, Row, compared, row, seconds, shown
 
 from rocwright.builder.pins import require_pins
 from rocwright.builder.units.launch import write_launchers
@@ -70,55 +66,37 @@ class Family:
         units = read_units(Path(f"{self.out}-work") / "units")
         return sum(unit.cpu_s for unit in units if unit.python == python)
 
-    @property
-    def shown(self) -> str:
-        """The command as a user would give it."""
-        return shown(["rocwright", *self.command[4:]])
 
-
-def builds(family: Family, pythons: list[str], runs: int) -> dict[str, object]:
+def builds(family: Family, pythons: list[str], runs: int) -> list[Row]:
     """A whole build, then the same again with nothing to do, and plans alone."""
-    ran, own = family.build()
-    compiled = [family.compile_cpu(python) for python in pythons]
-    commands = sum(wheel["cpu_s"] for wheel in ran.said["wheels"])
-    targets = len(ran.said["report"]["targets"]) - 1
-    resumed = [family.build()[0] for _ in range(runs)]
-    planned = [family.build("--dry-run", "--pytorch-rocm-arch", "gfx942")[0] for _ in range(runs)]
-    resume_s = middle(each.wall for each in resumed)
-    share = compiled[1] / compiled[0] if len(compiled) > 1 else None
-    return {
-        "bookkeeping": {
-            "goal": f"at most {MOST_OWN_CPU_S} CPU seconds of rocwright itself in the build of the family",
-            "measured": {
-                "own_cpu_s": round(own, 2),
-                "plan_cpu_s": round(middle(each.cpu for each in planned), 2),
-                "wall_s": round(ran.wall, 1),
-            },
-            "floor": {"build_commands_cpu_s": round(commands, 1)},
-            "met": own <= MOST_OWN_CPU_S,
-        },
-        "resume": {
-            "goal": f"a finished family again in at most {MOST_RESUME_S} s",
-            "measured": {
-                "wall_s": round(resume_s, 2),
-                "cpu_s": round(middle(each.cpu for each in resumed), 2),
-            },
-            "met": resume_s <= MOST_RESUME_S,
-        },
-        "second_python": {
-            "goal": f"less than {MOST_OF_FIRST:.0%} of the first one's compile CPU",
-            "measured": {
-                "targets": targets,
-                "compile_cpu_s": dict(zip(pythons, (round(each, 2) for each in compiled), strict=True)),
-                "share": None if share is None else round(share, 3),
-            },
-            "met": None if share is None else share < MOST_OF_FIRST,
-        },
-    }
+    with Watched() as watched:
+        ran, own = family.build()
+        compiled = [family.compile_cpu(python) for python in pythons]
+        resumed = [family.build()[0] for _ in range(runs)]
+        planned = [family.build("--dry-run", "--pytorch-rocm-arch", "gfx942")[0] for _ in range(runs)]
+    load, commands = watched.load, sum(wheel["cpu_s"] for wheel in ran.said["wheels"])
+    bookkeeping = [
+        seconds("own CPU", own, load, MOST_OWN_CPU_S),
+        seconds("CPU of its commands", commands, load),
+        seconds("CPU of a plan", middle(each.cpu for each in planned), load),
+        seconds("wall", ran.wall, load),
+    ]
+    resume = [
+        seconds("wall", middle((each.wall for each in resumed), 3), load, MOST_RESUME_S),
+        seconds("CPU", middle((each.cpu for each in resumed), 3), load),
+    ]
+    rows = [
+        row("bookkeeping", "rocwright itself in a build of the miniature family", load, bookkeeping),
+        row("resume", "a finished family again", load, resume, runs=runs),
+    ]
+    if len(compiled) > 1:
+        share = [Figure("compile CPU", "×", round(compiled[1] / compiled[0], 3), MOST_OF_FIRST)]
+        rows.append(row("second python", "a second Python", load, share, against="the first"))
+    return rows
 
 
-def recorder(work: Path, runs: int) -> dict[str, object]:
-    """Milliseconds that a launcher adds to a call, beside a shell and a bare start of Python."""
+def recorder(work: Path, runs: int) -> list[Row]:
+    """CPU that a launcher adds to a call of nothing, beside a shell and a bare start of Python."""
     write_launchers(work)
     record = str(work / "bin" / "record-host")
     sides = {
@@ -127,30 +105,24 @@ def recorder(work: Path, runs: int) -> dict[str, object]:
         "shell": ["/bin/sh", "-c", "exec /bin/true"],
         "python": [sys.executable, "-I", "-S", "-c", "pass"],
     }
-    cpu: dict[str, list[float]] = {name: [] for name in sides}
-    for _ in range(runs):
-        for name, words in sides.items():
-            cpu[name].append(_cpu_ms(words))
-    alone = middle(cpu["alone"])
-    added = {name: round(middle(values) - alone, 2) for name, values in cpu.items() if name != "alone"}
-    return {
-        "goal": f"at most {MOST_RECORD_MS} CPU milliseconds a call",
-        "measured": {"cpu_ms": added.pop("recorded")},
-        "floor": {f"{name}_cpu_ms": value for name, value in added.items()},
-        "met": middle(cpu["recorded"]) - alone <= MOST_RECORD_MS,
+    loop = f"import subprocess, sys\nfor _ in range({CALLS}): subprocess.run(sys.argv[1:], check=True)"
+    measured = turns(
+        {name: Side([sys.executable, "-c", loop, *words]) for name, words in sides.items()}, runs
+    )
+    added = {
+        name: (measured.cpu(name) - measured.cpu("alone")) / CALLS * 1000
+        for name in ("recorded", "shell", "python")
     }
+    figures = [
+        Figure("CPU", "×", round(added["recorded"] / added["python"], 2)),
+        seconds("CPU", added["recorded"], measured.load, MOST_RECORD_MS, "ms"),
+        seconds("CPU of a shell", added["shell"], measured.load, unit="ms"),
+    ]
+    what = "recording a call of the compiler"
+    return [row("recorder", what, measured.load, figures, runs=runs, against="a bare start of Python")]
 
 
-def _cpu_ms(words: list[str]) -> float:
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    for _ in range(CALLS):
-        subprocess.run(words, check=True)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return used / CALLS * 1000
-
-
-def pins(work: Path, runs: int) -> dict[str, object]:
+def pins(work: Path, runs: int) -> list[Row]:
     """Requirements written into a large wheel, beside a copy of the file, each to the disk."""
     wheel = work / "large-1.0-py3-none-any.whl"
     metadata = b"Metadata-Version: 2.1\nName: large\nVersion: 1.0\nRequires-Dist: torch\n"
@@ -162,28 +134,36 @@ def pins(work: Path, runs: int) -> dict[str, object]:
     ]
     with wheel.open("wb") as stream:
         write_members(stream, members, "large-1.0.dist-info/RECORD")
-    ours, copies = [], []
-    for number in range(runs):
-        copies.append(_seconds(lambda: shutil.copyfile(wheel, work / "copy")))
-        pin = f"torch=={number + 1}.0"
-        ours.append(_seconds(lambda pin=pin: require_pins(wheel, [pin])))
-    ratio = middle(mine / copy for mine, copy in zip(ours, copies, strict=True))
-    return {
-        "goal": f"at most {MOST_OF_COPY} times a copy of the {wheel.stat().st_size / 1e6:.0f} MB",
-        "measured": {"wall_s": round(middle(ours), 2), "ratio": round(ratio, 2)},
-        "floor": {"copy_s": round(middle(copies), 2)},
-        "met": ratio <= MOST_OF_COPY,
+    numbers = iter(range(1, runs + 2))
+    sides: dict[str, Callable[[], object]] = {
+        "floor": lambda: shutil.copyfile(wheel, work / "copy"),
+        "ours": lambda: require_pins(wheel, [f"torch=={next(numbers)}.0"]),
     }
+    ran: dict[str, list[Ran]] = {side: [] for side in sides}
+    with Watched() as watched:
+        for _ in range(runs):
+            for side, act in sides.items():
+                ran[side].append(_spent(act))
+    measured = Turns({}, ran, watched.load)
+    what = f"pins written into a wheel of {shown(wheel.stat().st_size, 'B')}"
+    return [compared("pins", what, measured, against="copying it", wall=MOST_OF_COPY)]
 
 
-def fat(demo: Path, work: Path, runs: int) -> dict[str, object]:
+def _spent(act: Callable[[], object]) -> Ran:
+    """What this process takes for it, until it is on the disk."""
+    began, cpu = time.monotonic(), time.process_time()
+    act()
+    os.sync()
+    return Ran(time.monotonic() - began, time.process_time() - cpu, 0, 0, "")
+
+
+def fat(demo: Path, work: Path, runs: int) -> list[Row]:
     """A fat wheel of the demo's torch and ROCm, beside libdeflate on the same bytes and threads."""
-    (torch,) = (demo / "dist" / "pytorch").glob("torch-*.whl")
-    threads = str(available_cores())
+    torch = max((demo / "dist" / "pytorch").glob("torch-*.whl"), key=lambda path: path.stat().st_mtime)
+    threads = available_cores()
     command: Command = [sys.executable, "-m", "rocwright", "wheel", "fat", torch, demo / "rocm", "--json"]
-    command += ["--output-path", f"{work / 'fat'}/", "--jobs", threads]
-    bundled = work / "bundled"
-    bundled.mkdir()
+    command += ["--output-path", f"{work / 'fat'}/", "--jobs", str(threads)]
+    bundled = fresh(work / "bundled", made=True)
     plan = run([*command, "--dry-run"], sample=False).said
     for number, file in enumerate(plan["files"]):
         place = bundled / f"{number}-{Path(file['path']).name}"
@@ -191,37 +171,13 @@ def fat(demo: Path, work: Path, runs: int) -> dict[str, object]:
             os.link(file["source"], place)
         except OSError:  # another file system
             shutil.copyfile(file["source"], place)
-    least: Command = [sys.executable, Path(__file__).with_name("wheel_write.py"), bundled]
-    least += ["--threads", threads, "--side", "floor"]
-    run(least, sample=False)  # warms the file cache for both
-    ours, floors = [], []
-    for _ in range(runs):
-        floors.append(run(least, sample=False))
-        ours.append(run(command, sample=False))
-    ratio = middle(mine.wall / floor.wall for mine, floor in zip(ours, floors, strict=True))
+    least = [sys.executable, Path(__file__).with_name("sdk_floor.py"), "floor", bundled]
+    sides = {"ours": Side(command), "floor": Side([*least, "--threads", str(threads)])}
     size = sum(file["size"] for file in plan["files"])
-    return {
-        "goal": f"at most {MOST_OF_COMPRESSION} times hashing and compressing the {size / 1e6:.0f} MB",
-        "measured": {
-            "wall_s": round(middle(one.wall for one in ours), 2),
-            "cpu_s": round(middle(one.cpu for one in ours), 2),
-            "ratio": round(ratio, 2),
-        },
-        "floor": {
-            "wall_s": round(middle(one.wall for one in floors), 2),
-            "cpu_s": round(middle(one.cpu for one in floors), 2),
-            "command": shown(least),
-        },
-        "command": shown(command),
-        "met": ratio <= MOST_OF_COMPRESSION,
-    }
-
-
-def _seconds(act: Any) -> float:
-    began = time.monotonic()
-    act()
-    os.sync()
-    return time.monotonic() - began
+    what = f"a fat wheel of {shown(size, 'B')}"
+    against = "only reading, hashing and compressing it"
+    goal = MOST_OF_COMPRESSION
+    return [compared("fat", what, turns(sides, runs), against=against, cpu=goal, threads=threads)]
 
 
 def pythons_here() -> list[str]:
@@ -238,24 +194,23 @@ def pythons_here() -> list[str]:
 
 def main() -> int:
     """Measure, print, and tell by the exit code whether every goal was met."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("demo", type=Path, help="directory of a finished demo")
-    parser.add_argument("work", type=Path, help="directory to work in; what is there is deleted")
-    parser.add_argument("--runs", type=int, default=5)
-    options = parser.parse_args()
-    demo, work = options.demo.resolve(), options.work.resolve()
-    shutil.rmtree(work, ignore_errors=True)
-    work.mkdir(parents=True)
+    report = Report("build", __doc__)
+    report.parser.add_argument("demo", type=Path, help="directory of a finished demo")
+    report.parser.add_argument("work", type=Path, help="directory to work in; what is there is deleted")
+    report.parser.add_argument("--only", choices=("builds", "recorder", "pins", "fat"), action="append")
+    options = report.parse()
+    demo, work, runs = options.demo.resolve(), fresh(options.work.resolve(), made=True), options.runs
     pythons = pythons_here()
-    family = Family(demo, work, pythons)
-    results = builds(family, pythons, options.runs)
-    results |= {"recorder": recorder(work / "launchers", options.runs), "pins": pins(work, options.runs)}
-    results["fat"] = fat(demo, work, options.runs)
+    parts: dict[str, Callable[[], list[Row]]] = {
+        "builds": lambda: builds(Family(demo, work, pythons), pythons, runs),
+        "recorder": lambda: recorder(work / "launchers", runs),
+        "pins": lambda: pins(work, runs),
+        "fat": lambda: fat(demo, work, runs),
+    }
+    for part in options.only or parts:
+        report.add(*parts[part]())
     shutil.rmtree(work)
-    met = all(each["met"] is not False for each in results.values() if isinstance(each, dict))
-    facts = {"cores": len(os.sched_getaffinity(0)), "load": os.getloadavg()[0], "command": family.shown}
-    print(json.dumps({**results, **facts, "runs": options.runs, "met": met}, indent=2))
-    return 0 if met else 1
+    return report.finish()
 
 
 if __name__ == "__main__":

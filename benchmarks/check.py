@@ -2,43 +2,39 @@
 
 ``python benchmarks/check.py PREFIX WORK`` makes a wheel of about 700 MB out of a ROCm prefix, once: its files
 deflated, three large libraries stored besides, and thousands of modules in packages, which an interpreter has
-to judge. Then it prints one JSON object.
-Each side runs in a process of its own, in turn, several times; ratios are of the medians. Ours is the whole
-command `rocwright check`. The floor inflates every member with the fastest codec at hand and takes its
-sha256, the largest first, on two threads; it compares nothing and looks at nothing. That modules compile is
+to judge. Each side runs in a process of its own, in turn, with the start of Python, whose bytecode is kept as
+it is where a command is installed. Ours is the whole command `rocwright check`. The floor inflates every
+member with the fastest codec at hand and takes its sha256, the largest first, on two threads; it compares
+nothing and looks at nothing. That modules compile is
 part of the contract, so `parsed` is the floor with this done, too: a process beside it has the interpreter
-make the symbol table of each module, the cheapest of its judgements, and nothing of it. Walls are of
-processes, with the start of Python, whose bytecode is kept as it is where a command is installed;
-`wall_to_work` compares our process with the floor's work alone. `zipfile` is the standard library's own test
-of an archive's CRCs.
+make the symbol table of each module, the cheapest of its judgements, and nothing of it. `zipfile` is the
+standard library's own test of an archive's CRCs.
 """
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import hashlib
 import importlib
 import json
 import os
-import shlex
-import statistics
 import struct
 import subprocess
 import sys
-import tempfile
-import time
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+
+from measured import ROCWRIGHT, Side, run, turns
+from results import Figure, Report, Row, compared, shown
 
 from rocwright.system.files import walk_files
 from rocwright.wheel.metadata import Metadata
 from rocwright.wheel.source import BytesSource, FileSource
 from rocwright.wheel.write import Member, WheelPlan, write_wheel
 
-MOST_WALL = 1.3  # of the floor
+MOST_CPU = 1.5  # of the floor, and of that which has modules judged
 MOST_MEMORY = 200_000_000
 THREADS = 2
 SMALL_FILES, EACH = 5000, 100
@@ -57,8 +53,7 @@ def wheel_of(prefix: Path, work: Path) -> Path:
     By a process of its own: what one has held counts as the peak of those that it starts.
     """
     if not list(work.glob(f"{NAME}-*.whl")):
-        command = [sys.executable, __file__, str(prefix), str(work), "--side", "make"]
-        subprocess.run(command, check=True, stdout=subprocess.PIPE)
+        run([sys.executable, __file__, prefix, work, "--side", "make"], sample=False)
     return next(iter(work.glob(f"{NAME}-*.whl")))
 
 
@@ -121,7 +116,7 @@ def codec() -> Any:
 
 
 def floor(wheel: Path) -> dict[str, object]:
-    """Inflate and digest every member; the directory is read before the clock starts."""
+    """Inflate and digest every member."""
     library = codec()
     with zipfile.ZipFile(wheel) as archive:
         members = sorted(archive.infolist(), key=lambda info: -info.file_size)
@@ -145,10 +140,9 @@ def floor(wheel: Path) -> dict[str, object]:
         digest.digest()
         return info.file_size
 
-    began = time.monotonic()
     with ThreadPoolExecutor(THREADS) as pool:
         size = sum(pool.map(one, members))
-    return {"work_s": time.monotonic() - began, "bytes": size, "codec": library.__name__}
+    return {"bytes": size, "codec": library.__name__}
 
 
 def parsed(wheel: Path) -> dict[str, object]:
@@ -174,102 +168,55 @@ def parse(wheel: Path) -> dict[str, object]:
 
 def plain(wheel: Path) -> dict[str, object]:
     """The standard library's test of every CRC, on one thread."""
-    began = time.monotonic()
     with zipfile.ZipFile(wheel) as archive:
         assert archive.testzip() is None
-    return {"work_s": time.monotonic() - began}
+    return {}
 
 
-def run(command: list[str]) -> dict[str, Any]:
-    """A process: its wall, CPU seconds and peak memory, and what it says itself."""
-    env = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    began = time.monotonic()
-    with tempfile.TemporaryFile() as errors:
-        child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True, env=env)
-        assert child.stdout is not None
-        with child.stdout as stream:
-            output = stream.read()
-        _, status, usage = os.wait4(child.pid, 0)
-        wall = time.monotonic() - began
-        child.returncode = os.waitstatus_to_exitcode(status)
-        if child.returncode not in (0, CONTRACT_BROKEN):
-            errors.seek(0)
-            sys.stderr.write(errors.read().decode())
-            raise SystemExit(f"{shlex.join(command)} ended with {child.returncode}")
-    said = json.loads(output)
-    return {
-        "wall_s": wall,
-        "work_s": said.get("work_s", wall),
-        "cpu_s": usage.ru_utime + usage.ru_stime,
-        "peak_rss_bytes": usage.ru_maxrss * 1024,
-        "said": said,
-    }
-
-
-def middle(rows: list[dict[str, Any]]) -> dict[str, float]:
-    """Medians; of memory the most."""
-    times = {
-        key: round(statistics.median(row[key] for row in rows), 3) for key in ("wall_s", "work_s", "cpu_s")
-    }
-    return times | {"peak_rss_bytes": max(row["peak_rss_bytes"] for row in rows)}
-
-
-def compare(wheel: Path, runs: int) -> dict[str, object]:
+def compare(wheel: Path, runs: int) -> list[Row]:
     """All sides in turn."""
-    ours = [str(Path(sys.executable).parent / "rocwright"), "check", str(wheel), "--json"]
-    ours += ["--jobs", str(THREADS)]
-    mine = [sys.executable, __file__, "--wheel", str(wheel), "--side"]
-    commands = {"check": ours, **{side: [*mine, side] for side in ("floor", "parsed", "zipfile")}}
-    run(commands["floor"])  # warms the file cache for all
-    seen: dict[str, list[dict[str, Any]]] = {side: [] for side in commands}
-    for _ in range(runs):
-        for side, command in commands.items():
-            seen[side].append(run(command))
-    figures = {side: middle(rows) for side, rows in seen.items()}
-
-    def ratio_to(side: str, what: str = "wall_s") -> float:
-        return round(figures["check"][what] / figures[side][what], 3)
-
-    ratio = ratio_to("floor")
-    counts = seen["check"][0]["said"]["counts"]
-    return {
-        "goal": {"wall": MOST_WALL, "peak_rss_bytes": MOST_MEMORY},
-        "measured": {
-            "wall": ratio,
-            # On a machine with other work to do this says more than walls.
-            "cpu": ratio_to("floor", "cpu_s"),
-            "wall_to_parsed": ratio_to("parsed"),
-            "cpu_to_parsed": ratio_to("parsed", "cpu_s"),
-            "wall_to_work": round(figures["check"]["wall_s"] / figures["floor"]["work_s"], 3),
-            "peak_rss_bytes": figures["check"]["peak_rss_bytes"],
-        },
-        "ours": figures["check"],
-        "floor": figures["floor"] | {"codec": seen["floor"][0]["said"]["codec"]},
-        "parsed": figures["parsed"],
-        "zipfile": figures["zipfile"],
-        "met": ratio <= MOST_WALL and figures["check"]["peak_rss_bytes"] <= MOST_MEMORY,
-        "wheel": {
-            "bytes": wheel.stat().st_size,
-            "unpacked_bytes": seen["floor"][0]["said"]["bytes"],
-            "members": len(zipfile.ZipFile(wheel).infolist()),
-            "findings": counts,
-        },
-        "runs": runs,
-        "threads": THREADS,
-        "commands": {side: shlex.join(command) for side, command in commands.items()},
+    ours = [ROCWRIGHT, "check", wheel, "--json", "--jobs", str(THREADS)]
+    sides = {"ours": Side(ours, accept=(0, CONTRACT_BROKEN))}
+    for side in ("floor", "parsed", "zipfile"):
+        sides[side] = Side([sys.executable, __file__, "--wheel", wheel, "--side", side])
+    measured = turns(sides, runs, sample=("ours",))
+    with zipfile.ZipFile(wheel) as archive:
+        members = len(archive.infolist())
+    unpacked = measured.first["floor"].said["bytes"]
+    what = f"a wheel of {shown(unpacked, 'B')} with {members:,} members checked"
+    memory = Figure("memory", "B", measured.first["ours"].peak_anonymous, MOST_MEMORY)
+    codec = measured.first["floor"].said["codec"]
+    against = {
+        "floor": f"only inflating ({codec}) and hashing it",
+        "parsed": "this and the symbol table of each module",
+        "zipfile": "zipfile's test of its CRCs",
     }
+    goals = {"floor": MOST_CPU, "parsed": MOST_CPU}
+    return [
+        compared(
+            side,
+            what,
+            measured,
+            against=text,
+            sides=("ours", side),
+            cpu=goals.get(side),
+            threads=THREADS,
+            more=[memory] if side == "floor" else (),
+        )
+        for side, text in against.items()
+    ]
 
 
 def main() -> int:
     """Run one side, or everything."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    report = Report("check", __doc__)
+    parser = report.parser
     parser.add_argument("prefix", type=Path, nargs="?", help="a ROCm prefix")
     parser.add_argument("work", type=Path, nargs="?", help="where the wheel is made")
-    parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--wheel", type=Path, help="check this wheel instead")
     sides = {"floor": floor, "parsed": parsed, "parse": parse, "zipfile": plain}
     parser.add_argument("--side", choices=("make", *sides), help="run one side only, in this process")
-    options = parser.parse_args()
+    options = report.parse()
     if options.wheel is None and (options.prefix is None or options.work is None):
         parser.error("give a ROCm prefix and a directory to work in, or --wheel")
     if options.side == "make":
@@ -279,8 +226,8 @@ def main() -> int:
     if options.side:
         print(json.dumps(sides[options.side](wheel)))
         return 0
-    print(json.dumps(compare(wheel.resolve(), options.runs), indent=1))
-    return 0
+    report.add(*compare(wheel.resolve(), options.runs))
+    return report.finish()
 
 
 if __name__ == "__main__":

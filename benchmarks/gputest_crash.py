@@ -11,6 +11,9 @@ import statistics
 import time
 from pathlib import Path
 
+from measured import Watched, fresh
+from results import Row, row, seconds
+
 SLACK_S = 1.0  # beside the start
 # On a busy machine it takes seconds to fill the memory: that must not look like a hang.
 LIMIT_S = 10.0
@@ -54,31 +57,27 @@ FAULTS = {
 }
 
 
-def crashes(python: Path, directory: Path, rounds: int) -> dict[str, object]:
+def crashes(python: Path, directory: Path, rounds: int) -> Row:
     """Medians over so many rounds, each with every fault once, in one worker after the other."""
-    directory.mkdir(parents=True, exist_ok=True)
+    fresh(directory, made=True)
     for number, (name, (body, _, _)) in enumerate(FAULTS.items()):
         (directory / f"test_{number}.py").write_text(_SUITE.format(name=name, fault=body))
     starts: list[float] = []
     costs: dict[str, list[float]] = {name: [] for name in FAULTS}
-    # The first fills the file cache and writes byte code.
-    for counted in [False] + [True] * rounds:
-        began, moments = _round(python, directory)
-        if counted:
+    _round(python, directory)  # fills the file cache and writes byte code
+    with Watched() as watched:
+        for _ in range(rounds):
+            began, moments = _round(python, directory)
             starts.append(moments["segfault", "before"] - began)
             for name, (_, _, own) in FAULTS.items():
                 costs[name].append(moments[name, "after"] - moments[name, "fault"] - own)
-    start = round(statistics.median(starts), 2)
-    cost = {name: round(statistics.median(values), 2) for name, values in costs.items()}
-    return {
-        "start_s": start,
-        "allowed_s": round(start + SLACK_S, 2),
-        "cost_s": cost,
-        "met": max(cost.values()) <= start + SLACK_S,
-        "all_starts_s": [round(value, 2) for value in starts],
-        "all_costs_s": {name: [round(value, 2) for value in values] for name, values in costs.items()},
-        "python": str(python),
-    }
+    start = statistics.median(starts)
+    figures = [
+        seconds(name, statistics.median(costs[name]), watched.load, round(start + SLACK_S, 2))
+        for name in costs
+    ]
+    figures.append(seconds("a worker's start", start, watched.load))
+    return row("crashes", "what a lost process of torch costs", watched.load, figures, runs=rounds)
 
 
 def _round(python: Path, directory: Path) -> tuple[float, dict[tuple[str, str], float]]:

@@ -1,34 +1,34 @@
 """How close splitting a library comes to reading it once and compressing its device code.
 
-``python benchmarks/kpack.py LIBRARY`` prints one JSON object. Each side runs in a process of its own, in
-turn, several times; ratios are of the medians. The floor reads every code object with one system call and
-compresses it with the same zstd library at level 3, one after another on one thread; it writes nothing and
-proves nothing. Our side is everything that `rocwright kpack split` does: relocations, host file, archives on
+``python benchmarks/kpack.py LIBRARY``: each side runs in a process of its own, in turn, several times;
+seconds are of the work, without the start of Python. The floor reads every code object with one system call
+and compresses it with the same zstd library at level 3, one after another on one thread; it writes and proves
+nothing. Our side is everything that `rocwright kpack split` does: relocations, host file, archives on
 disk, and, unless measured without, unpacking every frame again and comparing it.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
-import shlex
-import statistics
 import struct
-import subprocess
 import sys
 import tempfile
-import threading
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import zstandard
+from measured import Side, turns
+from results import Figure, Report, Row, compared, row, seconds, shown
 
 from rocwright.device_code.archives import split_library
 from rocwright.device_code.fatbin import read_bundles
 
-MOST_WALL = 0.65  # of the floor, on two threads
-MOST_CPU = 1.3
+MOST_CPU = 1.25  # of the floor
+MOST_OF_CPU = 1.1  # wall, of CPU by threads
+MOST_COLD_WALL = 0.65  # of the floor, which has one thread
 MOST_MEMORY = 64 << 20  # and the largest bundle, unpacked
 MOST_GROWTH = 1.3  # cost of one bundle among 2,000 to one among 250
 THREADS = 2
@@ -49,29 +49,7 @@ def warm_cache(path: Path) -> None:
             pass
 
 
-class Watch(threading.Thread):
-    """Samples this process's anonymous memory, every 5 ms."""
-
-    def __init__(self) -> None:
-        super().__init__(daemon=True)
-        self.peak = 0
-        self.done = threading.Event()
-
-    def run(self) -> None:
-        """Sample until told to stop."""
-        while not self.done.wait(0.005):
-            self.peak = max(self.peak, anonymous_bytes())
-
-
-def anonymous_bytes() -> int:
-    """RssAnon of this process."""
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith("RssAnon:"):
-            return int(line.split()[1]) << 10
-    raise SystemExit("this kernel does not report RssAnon")
-
-
-def split(library: Path, level: int, *, prove: bool, watch: bool) -> dict[str, object]:
+def split(library: Path, level: int, *, prove: bool) -> dict[str, object]:
     """Our side."""
     opened: list[str] = []
     started: list[str] = []
@@ -82,15 +60,11 @@ def split(library: Path, level: int, *, prove: bool, watch: bool) -> dict[str, o
         elif event in ("subprocess.Popen", "os.fork", "os.exec", "os.posix_spawn"):
             started.append(event)
 
-    watcher = Watch()
     with tempfile.TemporaryDirectory(dir=os.environ.get("TMPDIR")) as target:
         sys.addaudithook(audit)
-        if watch:
-            watcher.start()
         began, cpu = time.monotonic(), time.process_time()
         done = split_library(library, Path(target), level=level, threads=THREADS, prove=prove)
         wall, cpu = time.monotonic() - began, time.process_time() - cpu
-        watcher.done.set()
         assert done is not None and done.kept is None and done.identical == (done.objects if prove else 0)
         written = {name.removesuffix(".partial") for name in opened}
         results = {str(path) for path in Path(target).rglob("*") if path.is_file()}
@@ -101,7 +75,6 @@ def split(library: Path, level: int, *, prove: bool, watch: bool) -> dict[str, o
         "host_bytes": done.host_size,
         "archive_bytes": sum(done.archives.values()),
         "objects": done.objects,
-        "peak_anonymous_bytes": watcher.peak,
         "temporary_files": sorted(written - results),
         "processes": started,
     }
@@ -121,7 +94,6 @@ def floor(library: Path, level: int) -> dict[str, object]:
         "cpu_s": time.process_time() - cpu,
         "archive_bytes": size,
         "objects": len(code),
-        "zstd": ".".join(map(str, zstandard.ZSTD_VERSION)),
     }
 
 
@@ -148,115 +120,89 @@ def command(side: str, library: Path, level: int = 3, *options: str) -> list[str
     return [sys.executable, __file__, str(library), "--side", side, "--level", str(level), *options]
 
 
-def measure(argv: list[str]) -> dict[str, float]:
-    """Run one side in a process of its own."""
-    done = subprocess.run(argv, check=True, stdout=subprocess.PIPE, text=True)
-    figures: dict[str, float] = json.loads(done.stdout)
-    return figures
-
-
-def compare(library: Path, runs: int, *, cold: bool, options: tuple[str, ...]) -> dict[str, object]:
-    """Both sides in turn; medians and their ratios."""
-    sides = {"split": command("split", library, 3, *options), "floor": command("floor", library)}
-    seen: dict[str, list[dict[str, float]]] = {side: [] for side in sides}
-    for _ in range(runs):
-        for side, argv in sides.items():
-            (drop_cache if cold else warm_cache)(library)
-            seen[side].append(measure(argv))
-    middle = {
-        side: {key: statistics.median(run[key] for run in rows) for key in ("wall_s", "cpu_s")}
-        for side, rows in seen.items()
+def compare(name: str, what: str, library: Path, runs: int, forget: bool, *options: str) -> Row:
+    """Both sides in turn, the file's pages cached or forgotten before each; memory and files of ours."""
+    prepare: Callable[[], object] = partial(drop_cache if forget else warm_cache, library)
+    sides = {
+        "ours": Side(command("split", library, 3, *options), prepare, inner=True),
+        "floor": Side(command("floor", library), prepare, inner=True),
     }
-    ratio = {key: round(middle["split"][key] / middle["floor"][key], 3) for key in ("wall_s", "cpu_s")}
-    return {
-        "goal": {"wall": MOST_WALL, "cpu": MOST_CPU},
-        "measured": {"wall": ratio["wall_s"], "cpu": ratio["cpu_s"]},
-        "floor": middle["floor"],
-        "ours": middle["split"],
-        "met": ratio["wall_s"] <= MOST_WALL and ratio["cpu_s"] <= MOST_CPU,
-        "runs": runs,
-        "commands": {side: shlex.join(argv) for side, argv in sides.items()},
-    }
-
-
-def memory(library: Path) -> dict[str, object]:
-    """Peak anonymous memory, temporary files and processes of one run."""
+    measured = turns(sides, runs, sample=("ours",))
+    first = measured.first["ours"]
     largest = max(
         max(e.offset + e.size for e in b.entries) - (0 if b.compressed else b.offset)
         for b in read_bundles(library)
     )
-    argv = command("split", library, 3, "--watch")
-    run: dict[str, object] = dict(measure(argv))
-    peak = run["peak_anonymous_bytes"]
-    assert isinstance(peak, int)
-    return {
-        "goal": {"peak_anonymous_bytes": MOST_MEMORY + largest, "temporary_files": 0, "processes": 0},
-        "measured": {
-            "peak_anonymous_bytes": peak,
-            "temporary_files": run["temporary_files"],
-            "processes": run["processes"],
-        },
-        "met": peak <= MOST_MEMORY + largest and not run["temporary_files"] and not run["processes"],
-        "commands": {"split": shlex.join(argv)},
-    }
+    more = [
+        Figure("memory", "B", first.peak_anonymous, MOST_MEMORY + largest),
+        Figure("temporary files", "", len(first.said["temporary_files"]), 0),
+        Figure("processes", "", len(first.said["processes"]), 0),
+        Figure("archives", "B", first.said["archive_bytes"]),
+    ]
+    goals = {"wall": MOST_COLD_WALL} if forget else {"cpu": MOST_CPU, "of_cpu": MOST_OF_CPU}
+    against = "reading it and one thread of zstd 3"
+    more = [] if forget or options else more
+    return compared(name, what, measured, against=against, more=more, threads=THREADS, **goals)
 
 
-def linear(runs: int) -> dict[str, object]:
+def linear(runs: int) -> Row:
     """CPU of one bundle in a library of 2,000 against one in a library of 250."""
     with tempfile.TemporaryDirectory(dir=os.environ.get("TMPDIR")) as directory:
-        cost, commands = {}, {}
-        for count in (250, 2000):
-            argv = command("split", synthetic(Path(directory) / str(count), count))
-            cost[count] = statistics.median(measure(argv)["cpu_s"] for _ in range(runs)) / count
-            commands[str(count)] = shlex.join(argv)
-    growth = round(cost[2000] / cost[250], 3)
-    return {
-        "goal": {"growth": MOST_GROWTH},
-        "measured": {"growth": growth, "cpu_us_each": {str(n): round(c * 1e6) for n, c in cost.items()}},
-        "met": growth <= MOST_GROWTH,
-        "commands": commands,
-    }
+        libraries = {count: synthetic(Path(directory) / str(count), count) for count in (250, 2000)}
+        sides = {str(n): Side(command("split", one), inner=True) for n, one in libraries.items()}
+        measured = turns(sides, runs)
+    growth = measured.cpu("2000") / 2000 / (measured.cpu("250") / 250)
+    figures = [Figure("CPU", "×", round(growth, 3), MOST_GROWTH)]
+    figures += [
+        seconds(f"CPU of one among {n}", measured.cpu(n) / int(n) * 1e3, measured.load, unit="ms")
+        for n in sides
+    ]
+    what = "a bundle in a library of 2,000, against one in a library of 250"
+    return row("linear", what, measured.load, figures, threads=THREADS, runs=runs)
 
 
-def sizes(library: Path, levels: list[int]) -> dict[str, object]:
+def sizes(library: Path, levels: list[int]) -> list[Row]:
     """Bytes of all archives and CPU seconds at each level."""
-    rows = {}
+    rows = []
     for level in levels:
-        run = measure(command("split", library, level))
-        rows[str(level)] = {"archive_bytes": run["archive_bytes"], "cpu_s": round(run["cpu_s"], 2)}
-    return {"fat_bytes": run["fat_bytes"], "host_bytes": run["host_bytes"], "levels": rows}
+        measured = turns({"ours": Side(command("split", library, level), inner=True)}, 1)
+        figures = [
+            Figure("archives", "B", measured.told("ours", "archive_bytes")),
+            Figure("host file", "B", measured.told("ours", "host_bytes")),
+            seconds("CPU", measured.cpu("ours"), measured.load),
+        ]
+        what = f"device code of {library.name.partition('.')[0]} at level {level} of zstd"
+        rows.append(row(f"level {level}", what, measured.load, figures, threads=THREADS))
+    return rows
 
 
 def main() -> int:
     """Run one side, or everything."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    report = Report("kpack", __doc__)
+    parser = report.parser
     parser.add_argument("library", type=Path)
-    parser.add_argument("--runs", type=int, default=5)
-    parser.add_argument("--levels", default="3,9", help="levels whose bytes are printed; 19 takes minutes")
+    parser.add_argument("--levels", default="3,9", help="levels whose bytes are told; 19 takes minutes")
     parser.add_argument("--side", choices=("split", "floor"))
     parser.add_argument("--level", type=int, default=3)
     parser.add_argument("--unproven", action="store_true", help="do not unpack frames again")
-    parser.add_argument("--watch", action="store_true", help="sample memory")
-    options = parser.parse_args()
+    options = report.parse()
     library = options.library.resolve()
     if options.side == "split":
-        print(json.dumps(split(library, options.level, prove=not options.unproven, watch=options.watch)))
+        print(json.dumps(split(library, options.level, prove=not options.unproven)))
         return 0
     if options.side == "floor":
         print(json.dumps(floor(library, options.level)))
         return 0
-    report = {
-        "warm": compare(library, options.runs, cold=False, options=()),
-        "warm, frames not unpacked again": compare(
-            library, options.runs, cold=False, options=("--unproven",)
-        ),
-        "cold": compare(library, options.runs, cold=True, options=()),
-        "memory": memory(library),
-        "linear in bundles": linear(options.runs),
-        "bytes": sizes(library, [int(level) for level in options.levels.split(",")]),
-    }
-    print(json.dumps(report, indent=1))
-    return 0
+    objects = sum(bool(entry.target) for bundle in read_bundles(library) for entry in bundle.entries)
+    name = library.name.partition(".")[0].removeprefix("lib")
+    what = f"splitting {name} ({shown(library.stat().st_size, 'B')}, {objects:,} code objects), "
+    proven, unproven = f"{what}every one compared", f"{what}frames not unpacked again"
+    report.add(compare("split", proven, library, options.runs, False))
+    report.add(compare("unproven", unproven, library, options.runs, False, "--unproven"))
+    report.add(compare("cold", f"{proven}, the file not cached", library, options.runs, True))
+    report.add(linear(options.runs))
+    report.add(*sizes(library, [int(level) for level in options.levels.split(",")]))
+    return report.finish()
 
 
 if __name__ == "__main__":

@@ -5,13 +5,11 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import statistics
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-from sdk_measure import Command, cpu_ms, disk_bytes, middle, run, sha256, shown
+from measured import Command, Side, disk_bytes, fresh, run, sha256, turns
+from results import Figure, Row, compared, row, seconds
 
 MOST_VERSION_MS = 5.0  # CPU above the launcher
 MOST_IMPORT_MS = 8.0  # CPU above the bare interpreter
@@ -32,19 +30,14 @@ def install(wheels: Path, scratch: Path, requirement: str) -> Path:
     return place
 
 
-def runtime(wheels: Path, scratch: Path, requirement: str) -> dict[str, object]:
+def runtime(wheels: Path, scratch: Path, requirement: str) -> list[Row]:
     """All figures of one installation."""
     place = install(wheels, scratch, requirement)
-    return {
-        "installed": requirement,
-        "rocm-sdk version": version(place / "bin"),
-        "import rocm_sdk": importing(place / "bin"),
-        "first compiler call": expansion(place, scratch),
-        "disk": duplicates(place),
-    }
+    programs = place / "bin"
+    return [version(programs), importing(programs), expansion(place, scratch), duplicates(place)]
 
 
-def version(programs: Path) -> dict[str, object]:
+def version(programs: Path) -> Row:
     """CPU of `rocm-sdk version` above its own launcher with nothing behind it."""
     launcher, empty = programs / "rocm-sdk", programs / "rocm-sdk-empty"
     text, found = re.subn(
@@ -53,87 +46,51 @@ def version(programs: Path) -> dict[str, object]:
     assert found == 1, "the installer's launcher looks different"
     empty.write_text(text)
     empty.chmod(0o755)
-    return above([launcher, "version"], [empty, "version"], MOST_VERSION_MS)
+    what = "own time of `rocm-sdk version`"
+    return above("version", what, [launcher, "version"], [empty, "version"], MOST_VERSION_MS)
 
 
-def importing(programs: Path) -> dict[str, object]:
+def importing(programs: Path) -> Row:
     """CPU of `import rocm_sdk` above a bare interpreter."""
     python = programs / "python"
-    return above([python, "-c", "import rocm_sdk"], [python, "-c", "pass"], MOST_IMPORT_MS)
+    command: Command = [python, "-c", "import rocm_sdk"]
+    return above("import", "own time of `import rocm_sdk`", command, [python, "-c", "pass"], MOST_IMPORT_MS)
 
 
-def above(ours: Command, floor: Command, most: float) -> dict[str, object]:
-    """Both in turn, often; the difference of the medians, and of the least figures."""
-    for command in (ours, floor):
-        cpu_ms(command)  # writes byte code
-    pairs = [(cpu_ms(ours), cpu_ms(floor)) for _ in range(SHORT_RUNS)]
-    mine, least = zip(*pairs, strict=True)
-    difference = statistics.median(mine) - statistics.median(least)
-    return {
-        "goal": f"at most {most} ms CPU above the floor",
-        "measured": {
-            "above_ms": round(difference, 2),
-            "above_ms_of_minima": round(min(mine) - min(least), 2),
-            "cpu_ms": middle(mine),
-        },
-        "floor": {"cpu_ms": middle(least)},
-        "met": difference <= most,
-        "runs": SHORT_RUNS,
-        "commands": {"ours": shown(ours), "floor": shown(floor)},
-    }
+def above(name: str, what: str, ours: Command, floor: Command, most: float) -> Row:
+    """Both in turn, often; the difference of the medians."""
+    measured = turns({"ours": Side(ours), "floor": Side(floor)}, SHORT_RUNS)
+    difference = (measured.cpu("ours") - measured.cpu("floor")) * 1000
+    figures = [seconds("CPU", difference, measured.load, most, "ms")]
+    return row(name, what, measured.load, figures, runs=SHORT_RUNS)
 
 
-def expansion(place: Path, scratch: Path) -> dict[str, object]:
+def expansion(place: Path, scratch: Path) -> Row:
     """The first `hipcc --version`, `rocm-sdk init` and `tar x` of the same archive, in turn, each anew."""
     programs = place / "bin"
     root = Path(run([programs / "rocm-sdk", "path", "--root"]).output.strip())
-    archive, fresh = root.parent / "_devel.tar", scratch / "tar"
-    first: Command = [programs / "hipcc", "--version"]
-    init: Command = [programs / "rocm-sdk", "init", "--quiet"]
-    tar: Command = ["tar", "xf", archive, "-C", fresh]
-
-    def expanding(command: Command) -> Callable[[], float]:
-        def once() -> float:
-            shutil.rmtree(root, ignore_errors=True)
-            return run(command, sample=False).wall
-
-        return once
-
-    def unpacking() -> float:
-        shutil.rmtree(fresh, ignore_errors=True)
-        fresh.mkdir()
-        return run(tar, sample=False).wall
-
-    sides = {"hipcc": expanding(first), "tar": unpacking, "init": expanding(init)}
-    seen: dict[str, list[float]] = {name: [] for name in (*sides, "hipcc again")}
-    for _ in range(EXPANSIONS):
-        for name, once in sides.items():
-            seen[name].append(once())
-        seen["hipcc again"].append(run(first, sample=False).wall)
-    shutil.rmtree(fresh)
-    ratios = {
-        name: middle(mine / least for mine, least in zip(seen[name], seen["tar"], strict=True))
-        for name in ("hipcc", "init")
+    (archive,), target = root.parent.glob("*/_devel.tar*"), scratch / "tar"
+    hipcc: Command = [programs / "hipcc", "--version"]
+    sides = {
+        "ours": Side(hipcc, lambda: fresh(root)),
+        "again": Side(hipcc),
+        "tar": Side(["tar", "xf", archive, "-C", target], lambda: fresh(target, made=True)),
+        "init": Side([programs / "rocm-sdk", "init", "--quiet"], lambda: fresh(root)),
     }
-    return {
-        "goal": f"the first hipcc --version at most {MOST_EXPANSION} of tar x",
-        "measured": {
-            "ratio": ratios["hipcc"],
-            "ratio without hipcc's own time": middle(
-                (mine - own) / least
-                for mine, own, least in zip(seen["hipcc"], seen["hipcc again"], seen["tar"], strict=True)
-            ),
-            "ratio of rocm-sdk init": ratios["init"],
-            "wall_s": {name: middle(walls, 3) for name, walls in seen.items() if name != "tar"},
-        },
-        "floor": {"wall_s": middle(seen["tar"], 3), "bytes": archive.stat().st_size},
-        "met": ratios["hipcc"] <= MOST_EXPANSION,
-        "runs": EXPANSIONS,
-        "commands": {"ours": shown(first), "init": shown(init), "floor": shown(tar)},
-    }
+    measured = turns(sides, EXPANSIONS)
+    fresh(target)
+    without = (measured.cpu("ours") - measured.cpu("again")) / measured.cpu("tar")
+    more = [
+        Figure("CPU without hipcc's own", "×", round(without, 2)),
+        Figure("CPU of rocm-sdk init", "×", round(measured.cpu("init") / measured.cpu("tar"), 2)),
+    ]
+    what = "the first `hipcc --version` after installing"
+    against = "`tar x` of the development files"
+    sided = ("ours", "tar")
+    return compared("hipcc", what, measured, against=against, sides=sided, cpu=MOST_EXPANSION, more=more)
 
 
-def duplicates(place: Path) -> dict[str, Any]:
+def duplicates(place: Path) -> Row:
     """Libraries with the same bytes in two files; two names of one file are none."""
     by_inode: dict[tuple[int, int], Path] = {}
     for here, _, names in os.walk(place):
@@ -147,15 +104,12 @@ def duplicates(place: Path) -> dict[str, Any]:
         if path.stat().st_size:
             by_digest.setdefault(sha256(path), []).append(path)
     twice = [paths for paths in by_digest.values() if len(paths) > 1]
+    for paths in twice:
+        print("the same bytes:", *(path.relative_to(place) for path in paths), file=sys.stderr)
     wasted = sum(path.stat().st_size for paths in twice for path in paths[1:])
-    return {
-        "goal": "no byte of a library twice",
-        "measured": {
-            "duplicated_bytes": wasted,
-            "duplicates": [sorted(str(path.relative_to(place)) for path in paths) for paths in twice],
-            "libraries": len(by_inode),
-            "library_bytes": sum(path.stat().st_size for path in by_inode.values()),
-            "environment_bytes": disk_bytes(place),
-        },
-        "met": wasted == 0,
-    }
+    figures = [
+        Figure("bytes twice", "B", wasted, 0),
+        Figure("libraries", "B", sum(path.stat().st_size for path in by_inode.values())),
+        Figure("environment", "B", disk_bytes(place)),
+    ]
+    return row("disk", f"{len(by_inode)} libraries of an installation", None, figures)

@@ -1,20 +1,17 @@
 """What it costs to publish so that a power cut loses nothing: 30 files, synced against not synced.
 
-``python benchmarks/store_durable.py`` prints one JSON object. Both sides are `rocwright set create
---no-install` into a new folder, in turns, each in a process of its own. The ratio is that of the middles:
-each sync waits for a disk that others use, too. With `--stage` the set is listed in a channel besides.
+Both sides are `rocwright set create --no-install` into a new folder, in turns, each in a process of its own.
+The goal is one of walls: each sync waits for a disk. With `--stage` the set is listed in a channel besides.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
-import shutil
 import sys
 import tempfile
 from pathlib import Path
 
-from sdk_measure import Command, middle, run, shown
+from measured import Command, Side, fresh, turns
+from results import Report, compared
 
 MOST = 1.3
 FILES, SIZE = 30, 1_000_000
@@ -37,39 +34,29 @@ def make(folder: Path) -> None:
 
 def main() -> int:
     """Run both sides in turns and print the comparison."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--runs", type=int, default=7)
-    parser.add_argument(
+    report = Report("store", __doc__, runs=7)
+    report.parser.add_argument(
         "--work-dir", type=Path, help="on the disk to measure (default: that of temporary files)"
     )
-    parser.add_argument("--stage", action="store_true")
-    options = parser.parse_args()
+    report.parser.add_argument("--stage", action="store_true")
+    options = report.parse()
     with tempfile.TemporaryDirectory(dir=options.work_dir) as scratch:
         wheels, store = Path(scratch) / "dist", Path(scratch) / "store"
         make(wheels)
         program = [sys.executable, "-m", "rocwright", "set", "create", wheels]
         command: Command = [*program, "--family", "none", "--no-install", "--store", store]
         command += ["--stage"] if options.stage else []
-        wall: dict[str, list[float]] = {side: [] for side in SIDES}
-        cpu: dict[str, list[float]] = {side: [] for side in SIDES}
-        for number in range(options.runs + 1):
-            for side, sync in SIDES.items():
-                shutil.rmtree(store, ignore_errors=True)
-                ran = run(command, env={"ROCWRIGHT_STORE_SYNC": sync}, sample=False)
-                if number:  # the first warms the file cache for both
-                    wall[side].append(ran.wall)
-                    cpu[side].append(ran.cpu)
-    ratio = round(middle(wall["synced"], 3) / middle(wall["unsynced"], 3), 2)
-    result = {
-        "goal": f"wall at most {MOST} of the same without syncs",
-        "set": {"files": FILES, "bytes": FILES * SIZE},
-        "measured": {"wall_s": middle(wall["synced"], 3), "cpu_s": middle(cpu["synced"], 3), "ratio": ratio},
-        "floor": {"wall_s": middle(wall["unsynced"], 3), "cpu_s": middle(cpu["unsynced"], 3)},
-        "met": ratio <= MOST,
-        "command": shown(command),
-    }
-    print(json.dumps(result, indent=2))
-    return 0 if ratio <= MOST else 1
+        sides = {
+            side: Side(command, lambda: fresh(store), env={"ROCWRIGHT_STORE_SYNC": sync})
+            for side, sync in SIDES.items()
+        }
+        measured = turns(sides, options.runs)
+    both = ("synced", "unsynced")
+    how = "with `--stage`" if options.stage else "`set create --no-install`"
+    what = f"publishing {FILES} files of {SIZE // 10**6} MB into a folder ({how}), synced"
+    name = "durable, staged" if options.stage else "durable"
+    report.add(compared(name, what, measured, against="not synced", sides=both, wall=MOST))
+    return report.finish()
 
 
 if __name__ == "__main__":

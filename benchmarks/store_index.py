@@ -1,7 +1,7 @@
 """What the index of 20,000 files in 60 projects costs: first, again, and when one project changed.
 
-``python benchmarks/store_index.py`` prints one JSON object. Each side runs in a process of its own, several
-times; figures are medians of CPU seconds without the start of Python and its imports. Cold is everything: the
+Each side runs in a process of its own, in turn; CPU seconds are without the start of Python and its imports.
+Cold is everything: the
 sets read from the store and their digests verified, every page rendered, compared and written. One project
 changed is all that `list_set` does on a channel of fifty sets for one more, of one file: the lease, the log,
 every page compared, what changed rendered, written and read back. Its goal is for the index, that is for all
@@ -11,7 +11,6 @@ the sum. The floor reads the sets as plain JSON and writes as many bytes as the 
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import json
 import sys
@@ -22,7 +21,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from sdk_measure import Command, middle, run, shown
+from measured import Side, fresh, turns
+from results import Figure, Report, Row, compared, seconds
 
 from rocwright.model.sets import FileEntry, SetManifest, new_set
 from rocwright.store import publish
@@ -115,12 +115,20 @@ def _whole(root: Path, *, pages: int) -> dict[str, object]:
     store = CountedStore(root)
     ids = recorded_sets(store)
     store.asked.clear()
-    began = time.process_time()
-    sets = [read_listed(store, one) for one in ids]
-    written = write_pages(store, PREFIX, view_pages(listed_files(sets), PREFIX))
-    took = time.process_time() - began
+    with timed() as took:
+        sets = [read_listed(store, one) for one in ids]
+        written = write_pages(store, PREFIX, view_pages(listed_files(sets), PREFIX))
     assert len(written) == pages
-    return {"cpu_s": took, "requests": dict(store.asked)}
+    return {**took, "requests": sum(store.asked.values())}
+
+
+@contextmanager
+def timed() -> Iterator[dict[str, float]]:
+    """The seconds of this process while it is open; they are there afterwards."""
+    took: dict[str, float] = {}
+    began, cpu = time.monotonic(), time.process_time()
+    yield took
+    took |= {"wall_s": time.monotonic() - began, "cpu_s": time.process_time() - cpu}
 
 
 def changed(root: Path) -> dict[str, object]:
@@ -136,15 +144,15 @@ def changed(root: Path) -> dict[str, object]:
     for key in wanted_objects(new):
         store.put_bytes(key, b"as a file")
     save_receipt(store, manifest, AT)
-    with _timed_reading() as reading:
-        store.asked.clear()
-        began = time.process_time()
+    store.asked.clear()
+    with _timed_reading() as reading, timed() as took:
         publish.list_set(store, PREFIX, manifest, at=AT)
-        took, asked = time.process_time() - began, dict(store.asked)
+    asked = sum(store.asked.values())
     assert {key for key in _pages(store) if store.digest(key) != before[key]} == {
         f"{PREFIX}{name}/index.html" for name in ("rocm-project-7", "_json/rocm-project-7", "_flat")
     }
-    return {"cpu_s": took - sum(reading), "sets_cpu_s": sum(reading), "requests": asked}
+    sets = sum(reading)
+    return {**took, "cpu_s": took["cpu_s"] - sets, "sets_cpu_s": sets, "requests": asked}
 
 
 @contextmanager
@@ -153,13 +161,13 @@ def _timed_reading() -> Iterator[list[float]]:
     took: list[float] = []
     read = publish.read_listed
 
-    def timed(store: ObjectStore, one: str) -> ListedSet:
+    def timed_read(store: ObjectStore, one: str) -> ListedSet:
         began = time.process_time()
         found = read(store, one)
         took.append(time.process_time() - began)
         return found
 
-    publish.read_listed = timed
+    publish.read_listed = timed_read
     try:
         yield took
     finally:
@@ -175,63 +183,64 @@ def floor(root: Path) -> dict[str, object]:
     store = LocalStore(root, sync=False)
     keys = [f"sets/{one}/manifest.json" for one in recorded_sets(store)]
     pages = {key: store.read(key) for key in _pages(store)}
-    began = time.process_time()
-    for key in keys:
-        json.loads(store.read(key))
-    for key, data in pages.items():
-        store.put_bytes(key.replace(PREFIX, "v2/floor/"), data, overwrite=True)
-    return {"cpu_s": time.process_time() - began, "page_bytes": sum(map(len, pages.values()))}
+    with timed() as took:
+        for key in keys:
+            json.loads(store.read(key))
+        for key, data in pages.items():
+            store.put_bytes(key.replace(PREFIX, "v2/floor/"), data, overwrite=True)
+    return {**took, "page_bytes": sum(map(len, pages.values()))}
 
 
 SIDES = {"cold": cold, "again": again, "changed": changed, "floor": floor}
 
 
-def measure(runs: int, work: Path | None = None) -> dict[str, object]:
+def measure(runs: int, work: Path | None = None) -> list[Row]:
     """Every side in turn, each time on a store of which the pages are right for it."""
-    found: dict[str, list[dict[str, object]]] = {side: [] for side in SIDES}
-    commands: dict[str, Command] = {}
     with tempfile.TemporaryDirectory(dir=work) as scratch:
-        for number in range(runs):
-            root = Path(scratch) / str(number)
-            make(root)
-            for side in SIDES:
-                commands[side] = [sys.executable, __file__, "--side", side, root]
-                found[side].append(run(commands[side], sample=False).said)
-    cpu = {side: middle(float(str(one["cpu_s"])) for one in said) for side, said in found.items()}
-    sets = middle(float(str(one["sets_cpu_s"])) for one in found["changed"])
-    return {
-        "goal": f"{FILES:,} files in {PROJECTS} projects cold at most {MOST_COLD_S} s of CPU, one changed "
-        f"project at most {MOST_CHANGED_S} s, no request for a file",
-        "measured": {
-            "cold_cpu_s": cpu["cold"],
-            "one_project_changed_cpu_s": cpu["changed"],
-            "sets_read_for_that_cpu_s": sets,
-            "one_project_changed_with_sets_read_cpu_s": round(cpu["changed"] + sets, 4),
-            "all_again_from_the_store_cpu_s": cpu["again"],
-            "requests": {side: found[side][-1]["requests"] for side in ("cold", "changed", "again")},
-            "page_bytes": found["floor"][-1]["page_bytes"],
-        },
-        "floor": {"bytes_in_and_out_cpu_s": cpu["floor"]},
-        "met": cpu["cold"] <= MOST_COLD_S and cpu["changed"] <= MOST_CHANGED_S,
-        "runs": runs,
-        "commands": {side: shown(command) for side, command in commands.items()},
-    }
+        root = Path(scratch) / "store"
+
+        def anew() -> None:
+            make(fresh(root))
+
+        sides = {
+            side: Side(
+                [sys.executable, __file__, "--side", side, root], anew if side == "cold" else None, True
+            )
+            for side in SIDES
+        }
+        measured = turns(sides, runs)
+    load, against = measured.load, "reading the sets as JSON and writing as many bytes"
+
+    def one(side: str, what: str, *more: Figure) -> Row:
+        figures = [*more, Figure("requests", "", measured.told(side, "requests"))]
+        return compared(side, what, measured, against=against, sides=(side, "floor"), more=figures)
+
+    of = f"an index of {FILES:,} files in {PROJECTS} projects"
+    sets = seconds("CPU of reading the sets besides", measured.told("changed", "sets_cpu_s"), load)
+    return [
+        one("cold", f"all of {of}", seconds("CPU", measured.cpu("cold"), load, MOST_COLD_S)),
+        one("again", f"{of} again, with every page right", seconds("CPU", measured.cpu("again"), load)),
+        one(
+            "changed",
+            f"one project changed of {of}",
+            seconds("CPU", measured.cpu("changed"), load, MOST_CHANGED_S),
+            sets,
+        ),
+    ]
 
 
 def main() -> int:
     """Measure and print, or run one side in this process."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("store", type=Path, nargs="?", help="the store of --side")
-    parser.add_argument("--side", choices=SIDES, help="run one side only, in this process")
-    parser.add_argument("--runs", type=int, default=5)
-    parser.add_argument("--work-dir", type=Path)
-    options = parser.parse_args()
+    report = Report("store", __doc__)
+    report.parser.add_argument("store", type=Path, nargs="?", help="the store of --side")
+    report.parser.add_argument("--side", choices=SIDES, help="run one side only, in this process")
+    report.parser.add_argument("--work-dir", type=Path)
+    options = report.parse()
     if options.side:
         print(json.dumps(SIDES[options.side](options.store)))
         return 0
-    found = measure(options.runs, options.work_dir)
-    print(json.dumps(found, indent=2))
-    return 0 if found["met"] else 1
+    report.add(*measure(options.runs, options.work_dir))
+    return report.finish()
 
 
 if __name__ == "__main__":

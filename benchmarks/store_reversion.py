@@ -1,16 +1,13 @@
 """How close giving a wheel another version comes to copying the file and digesting it.
 
-``python benchmarks/store_reversion.py [WHEEL]`` prints one JSON object. Without a wheel it makes one of the
-shape of torch (190 MB, 12,000 files, 700 MB unpacked). Each side runs in a process of its own, in turns; wall
-and CPU are those of the work, without the start of the interpreter; memory is that of the process. The floor
-copies the file as the system does it best, and takes the sha256 of the copy. One core is enough for both.
-Besides the ratio of each pair's seconds, that of the best runs is told: it is the one that neighbours on a
-busy machine disturb least.
+``python benchmarks/store_reversion.py [WHEEL]``: without a wheel it makes one of the shape of torch (190 MB,
+12,000 files, 700 MB unpacked). Each side runs in a process of its own, in turns; wall and CPU are those of
+the work, without the start of the interpreter; memory is that of the process. The floor copies the file as
+the system does it best, and takes the sha256 of the copy. One core is enough for both.
 """
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import json
 import random
@@ -22,9 +19,10 @@ import zipfile
 from base64 import urlsafe_b64encode
 from pathlib import Path
 
-from sdk_measure import Command, middle, run, sha256, shown
+from measured import Side, sha256, turns
+from results import Figure, Report, Row, compared, shown
 
-MOST_WALL = 1.3  # of the floor
+MOST_CPU = 1.25  # of the floor
 MOST_MEMORY = 80_000_000
 VERSION = "2.10.0a0+rocm7.13.0a20260430"
 FILES, PACKED, UNPACKED = 12_000, 190_000_000, 700_000_000
@@ -91,12 +89,11 @@ SIDES = {"reversion": reversion, "floor": floor}
 
 def main() -> int:
     """Run both sides in turns and print the comparison."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("wheel", type=Path, nargs="?")
-    parser.add_argument("--runs", type=int, default=7)
-    parser.add_argument("--work-dir", type=Path)
-    parser.add_argument("--side", choices=SIDES, help="run one side only, in this process")
-    options = parser.parse_args()
+    report = Report("store", __doc__, runs=7)
+    report.parser.add_argument("wheel", type=Path, nargs="?")
+    report.parser.add_argument("--work-dir", type=Path)
+    report.parser.add_argument("--side", choices=SIDES, help="run one side only, in this process")
+    options = report.parse()
     with tempfile.TemporaryDirectory(dir=options.work_dir) as scratch:
         wheel = options.wheel or make(Path(scratch))
         folder = Path(scratch) / "new"
@@ -104,63 +101,24 @@ def main() -> int:
         if options.side:
             print(json.dumps(SIDES[options.side](wheel, folder)))
             return 0
-        result = compare(wheel, options)
-    print(json.dumps(result, indent=2))
-    return 0 if result["met"] else 1
+        report.add(compare(wheel, options.work_dir, options.runs))
+    return report.finish()
 
 
-def compare(wheel: Path, options: argparse.Namespace) -> dict[str, object]:
-    """Paired runs: the ratio is the median of those of each pair."""
-    commands: dict[str, Command] = {
-        side: [sys.executable, __file__, wheel, "--side", side]
-        + (["--work-dir", options.work_dir] if options.work_dir else [])
-        for side in SIDES
+def compare(wheel: Path, work: Path | None, runs: int) -> Row:
+    """Both sides in turn, memory of ours besides."""
+    more = ["--work-dir", work] if work else []
+    sides = {
+        side: Side([sys.executable, __file__, wheel, "--side", side, *more], inner=True) for side in SIDES
     }
-    run(commands["floor"], sample=False)  # warms the file cache for both
-    # Looking at memory takes a core of its own, so it is done once, beside the timed runs.
-    peaks = {side: run(command).peak_anonymous for side, command in commands.items()}
-    pairs = [
-        {side: run(command, sample=False).said for side, command in commands.items()}
-        for _ in range(options.runs)
-    ]
-    ratio, cpu_ratio = (
-        middle(float(pair["reversion"][key]) / float(pair["floor"][key]) for pair in pairs)
-        for key in ("wall_s", "cpu_s")
-    )
-    best = {
-        side: {key: min(float(pair[side][key]) for pair in pairs) for key in ("wall_s", "cpu_s")}
-        for side in SIDES
-    }
-    measured = {
-        side: {
-            "wall_s": middle((float(pair[side]["wall_s"]) for pair in pairs), 3),
-            "cpu_s": middle((float(pair[side]["cpu_s"]) for pair in pairs), 3),
-            "best_wall_s": round(best[side]["wall_s"], 3),
-            "best_cpu_s": round(best[side]["cpu_s"], 3),
-            "peak_anonymous_bytes": peaks[side],
-        }
-        for side in SIDES
-    }
+    measured = turns(sides, runs, sample=("reversion",))
     with zipfile.ZipFile(wheel) as archive:
-        infos = archive.infolist()
-    return {
-        "goal": f"wall at most {MOST_WALL} of copy and sha256, memory at most {MOST_MEMORY // 1_000_000} MB",
-        "wheel": {
-            "bytes": wheel.stat().st_size,
-            "files": len(infos),
-            "unpacked": sum(info.file_size for info in infos),
-        },
-        "measured": measured["reversion"]
-        | {
-            "ratio": ratio,
-            "cpu_ratio": cpu_ratio,
-            "best_ratio": round(best["reversion"]["wall_s"] / best["floor"]["wall_s"], 2),
-            "best_cpu_ratio": round(best["reversion"]["cpu_s"] / best["floor"]["cpu_s"], 2),
-        },
-        "floor": measured["floor"],
-        "met": ratio <= MOST_WALL and peaks["reversion"] <= MOST_MEMORY,
-        "commands": {side: shown(command) for side, command in commands.items()},
-    }
+        files = len(archive.infolist())
+    what = f"a {shown(wheel.stat().st_size, 'B')} wheel of {files:,} files under another version"
+    memory = Figure("memory", "B", measured.first["reversion"].peak_anonymous, MOST_MEMORY)
+    both = ("reversion", "floor")
+    against = "copying and hashing it"
+    return compared("reversion", what, measured, against=against, sides=both, cpu=MOST_CPU, more=[memory])
 
 
 if __name__ == "__main__":

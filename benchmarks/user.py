@@ -3,7 +3,7 @@
 ``python benchmarks/user.py DEMO WORK`` takes what `rocwright demo` left in DEMO: its real ROCm and its
 miniature PyTorch family. Both are split by GPU, published as one set, and installed by uv and pip from that
 index over loopback HTTP into fresh environments, with empty caches: for one target, for all, and with what
-builds need. Prints one JSON object.
+builds need.
 
 The bytes of ROCm are real; those of torch are the miniature's. The wall time is that of this machine, without
 a network in between.
@@ -11,26 +11,26 @@ a network in between.
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
 import shutil
-import subprocess
 import sys
 import tempfile
 import threading
-import time
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.request import Request, urlopen
+
+from measured import Command, Watched, fresh, run
+from results import Figure, Report, row, seconds
 
 from rocwright.store.objects.serve import serving
 
 BIN = Path(sys.executable).parent
 TARGET = "gfx90a"
 # Torch for one of three GPUs must cost less than this part of torch for all three.
-GOAL = 0.9
+MOST_OF_ALL = 0.9
+INSTALLERS = ("uv", "pip")
 
 
 @dataclass
@@ -42,14 +42,6 @@ class Counted:
     metadata: int = 0
     files: int = 0
     lock: threading.Lock = field(default_factory=threading.Lock)
-
-
-def run(*words: object, **more: object) -> str:
-    """The stdout of a command that has to succeed."""
-    done = subprocess.run(list(map(str, words)), stdout=subprocess.PIPE, text=True, **more)
-    if done.returncode:
-        raise SystemExit(f"{' '.join(map(str, words))} ended with {done.returncode}")
-    return done.stdout
 
 
 def door(behind: str, counted: Counted) -> ThreadingHTTPServer:
@@ -88,21 +80,24 @@ def door(behind: str, counted: Counted) -> ThreadingHTTPServer:
 def split_set(demo: Path, work: Path) -> Path:
     """ROCm and the family by GPU, listed in the staging channel of a store."""
     store, files = work / "store", work / "files"
-    if (store / "v2-staging").is_dir():
-        return store
-    run(BIN / "rocwright", "kpack", "split", demo / "rocm", "--output-dir", work / "split")
-    run(BIN / "rocwright", "sdk", "import", work / "split", "--dest-dir", work / "rocm")
+    ours(fresh(work, made=True), "kpack", "split", demo / "rocm", "--output-dir", work / "split")
+    ours(work, "sdk", "import", work / "split", "--dest-dir", work / "rocm")
     wheels = sorted((demo / "dist" / "pytorch").glob("*.whl"))
     torch = next(wheel for wheel in wheels if wheel.name.startswith("torch-"))
     (selector,) = (work / "rocm").glob("rocm-*.tar.gz")
     pin = f"rocm[device-@GFXARCH@]=={selector.name.removeprefix('rocm-').removesuffix('.tar.gz')}"
-    run(BIN / "rocwright", "wheel", "split", torch, "--output-dir", files, "--device-requires-dist", pin)
+    ours(work, "wheel", "split", torch, "--output-dir", files, "--device-requires-dist", pin)
     packages = [*sorted((work / "rocm").glob("*[lz]")), *(one for one in wheels if one != torch)]
     for one in packages:
         shutil.copy2(one, files)
-    listed = [BIN / "rocwright", "set", "create", files, "--family", "multi-arch", "--stage", "--no-install"]
-    run(*listed, "--store", store)
+    listed = ["set", "create", files, "--family", "multi-arch", "--stage", "--no-install"]
+    ours(work, *listed, "--store", store)
     return store
+
+
+def ours(work: Path, *words: str | Path) -> None:
+    """A command of ours that makes what is measured."""
+    run([BIN / "rocwright", *words], cwd=work, sample=False)
 
 
 def used(root: Path) -> int:
@@ -115,73 +110,71 @@ def used(root: Path) -> int:
     return sum(seen.values())
 
 
-def install(installer: str, index: str, wanted: list[str], counted: Counted) -> dict[str, object]:
-    """One installation into an empty environment with an empty cache."""
+def install(installer: str, index: str, wanted: list[str]) -> tuple[float, float, int]:
+    """One installation into an empty environment with an empty cache: wall, CPU, bytes on disk."""
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
         environment = root / "env"
-        run(BIN / "uv", "venv", "--quiet", "--seed", environment, "--python", sys.executable)
+        run([BIN / "uv", "venv", "--quiet", "--seed", environment, "--python", sys.executable], sample=False)
         python = environment / "bin" / "python"
         before = used(environment)
-        if installer == "uv":
-            command = [
-                BIN / "uv",
-                "pip",
-                "install",
-                "--quiet",
-                "--python",
-                python,
-                "--cache-dir",
-                root / "cache",
-            ]
-            command += ["--default-index", index]
-        else:
+        command: Command = [BIN / "uv", "pip", "install", "--quiet", "--python", python]
+        command += ["--default-index", index, "--prerelease=allow"]
+        if installer == "pip":
             command = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-            command += ["--cache-dir", root / "cache", "--no-build-isolation", "--index-url", index]
-        began = time.monotonic()
+            command += ["--no-build-isolation", "--index-url", index, "--pre"]
         # Nothing but the index: a user's or a machine's settings may name others.
-        clean = {name: value for name, value in os.environ.items() if not name.startswith(("PIP_", "UV_"))}
-        clean |= {"PIP_CONFIG_FILE": os.devnull, "UV_NO_CONFIG": "1"}
-        run(*command, "--pre" if installer == "pip" else "--prerelease=allow", *wanted, env=clean)
-        wall = time.monotonic() - began
-        return {
-            "wall_s": round(wall, 2),
-            "wire_bytes": counted.sent,
-            "disk_bytes": used(environment) - before,
-            "requests": {"pages": counted.pages, "metadata": counted.metadata, "files": counted.files},
-        }
+        clean = ["env", *(f"-u{name}" for name in os.environ if name.startswith(("PIP_", "UV_")))]
+        clean += [f"PIP_CONFIG_FILE={os.devnull}", "UV_NO_CONFIG=1"]
+        ran = run([*clean, *command, "--cache-dir", root / "cache", *wanted], sample=False)
+        return ran.wall, ran.cpu, used(environment) - before
 
 
 def main() -> int:
-    """Make the set unless it is there, install it in every way, print."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("demo", type=Path)
-    parser.add_argument("work", type=Path)
-    parser.add_argument("--installer", choices=("uv", "pip"), action="append")
-    options = parser.parse_args()
-    options.work.mkdir(parents=True, exist_ok=True)
+    """Make the set, install it in every way, print."""
+    report = Report("user", __doc__, runs=1)
+    report.parser.add_argument("demo", type=Path)
+    report.parser.add_argument("work", type=Path)
+    options = report.parse()
     ways = {
-        "torch, one GPU": [f"torch[device-{TARGET}]"],
-        "torch, every GPU": ["torch[device-all]"],
-        "ROCm's libraries, one GPU": [f"rocm[libraries,device-{TARGET}]"],
-        "the same with what builds need": [f"rocm[libraries,devel,device-{TARGET}]"],
+        "torch": [f"torch[device-{TARGET}]"],
+        "torch, all": ["torch[device-all]"],
+        "libraries": [f"rocm[libraries,device-{TARGET}]"],
+        "devel": [f"rocm[libraries,devel,device-{TARGET}]"],
     }
-    measured: dict[str, dict[str, object]] = {}
-    with serving(split_set(options.demo, options.work)) as behind:
-        for installer in options.installer or ("uv", "pip"):
-            for name, wanted in ways.items():
-                counted = Counted()
-                server = door(behind, counted)
-                index = f"http://127.0.0.1:{server.server_address[1]}/v2-staging/multi-arch/"
-                try:
-                    measured[f"{name} ({installer})"] = install(installer, index, wanted, counted)
-                finally:
-                    server.shutdown()
-                    server.server_close()
-    one, every = (measured[f"torch, {which} GPU (uv)"]["wire_bytes"] for which in ("one", "every"))
-    met = float(str(one)) <= GOAL * float(str(every)) if "uv" in (options.installer or ("uv",)) else True
-    print(json.dumps({"measured": measured, "one_of_all": one / every, "goal": GOAL, "met": met}, indent=2))
-    return 0 if met else 1
+    wire: dict[str, int] = {}
+    with serving(split_set(options.demo.resolve(), options.work.resolve())) as behind:
+        for name, wanted in ways.items():
+            figures = []
+            with Watched() as watched:
+                spent = {}
+                for installer in INSTALLERS:
+                    counted = Counted()
+                    server = door(behind, counted)
+                    index = f"http://127.0.0.1:{server.server_address[1]}/v2-staging/multi-arch/"
+                    try:
+                        spent[installer] = install(installer, index, wanted)
+                    finally:
+                        server.shutdown()
+                        server.server_close()
+                    if installer == "uv":
+                        wire[name] = counted.sent
+                        asked = f"{counted.pages} + {counted.metadata} + {counted.files}"
+            figures = [
+                Figure("wire", "B", wire[name]),
+                Figure("disk", "B", spent["uv"][2]),
+                Figure("requests", text=asked),
+            ]
+            for installer, (wall, cpu, _) in spent.items():
+                figures.append(seconds(f"{installer}, wall", wall, watched.load))
+                figures.append(seconds(f"{installer}, CPU", cpu, watched.load))
+            if name == "torch, all":
+                figures.append(
+                    Figure("wire of one GPU", "×", round(wire["torch"] / wire[name], 2), MOST_OF_ALL)
+                )
+            report.add(row(name, f"`{wanted[0]}`", watched.load, figures))
+    shutil.rmtree(options.work)
+    return report.finish()
 
 
 if __name__ == "__main__":

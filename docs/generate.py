@@ -18,6 +18,7 @@ from pathlib import Path
 from blocks import commands, detect_table
 from blocks.compat import render_detect_table
 from blocks.every import BLOCKS
+from blocks.growth import scale_files
 
 DOCS = Path(__file__).resolve().parent
 _BLOCK = re.compile(r"(<!-- generated: (?P<name>[a-z-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -29,14 +30,16 @@ def regenerate(text: str) -> str:
 
 
 def pages() -> list[Path]:
-    """Every page of the documentation."""
-    return sorted(path for path in DOCS.rglob("*.md") if "_build" not in path.parts)
+    """Every page of the documentation, and the README where there is one."""
+    found = [path for path in DOCS.rglob("*.md") if "_build" not in path.parts]
+    return sorted([*found, *DOCS.parent.glob("README.md")])
 
 
 # Files that are generated whole.
 FILES = {
     DOCS.parent / "runtime" / detect_table.PATH: render_detect_table,
     DOCS.parent / commands.HELP: commands.render_help,
+    **scale_files(),
 }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import json
 import tarfile
 import zipfile
 from base64 import urlsafe_b64encode
@@ -56,12 +57,14 @@ def write_wheel(
     record: Mapping[str, str | None] | None = None,
     modes: Mapping[str, int] | None = None,
     stored: Container[str] = (),
+    label: str = "",
 ) -> Path:
     """A wheel with these members, METADATA, WHEEL and a right RECORD; the same bytes for the same arguments.
 
     To break it, `said` is the name and version that METADATA tells, `wheel_tag` the tag of WHEEL, `without`
     a file of the dist-info that is not there, `record` the rows of members in RECORD (None leaves one out).
-    `modes` are permissions of members, `stored` those that are not compressed.
+    `modes` are permissions of members, `stored` those that are not compressed. A `label` makes its name that
+    of a variant.
     """
     stem = f"{project.replace('-', '_')}-{version}"
     info = f"{stem}.dist-info"
@@ -73,7 +76,34 @@ def write_wheel(
     members = {name: _bytes(text) for name, text in {**files, **kept}.items()}
     rows = {name: record_row(name, data) for name, data in members.items()} | dict(record or {})
     members[f"{info}/RECORD"] = "".join([*filter(None, rows.values()), f"{info}/RECORD,,\n"]).encode()
-    return pack(folder / f"{stem}-{tag}.whl", members, modes=modes, stored=stored)
+    name = "-".join(filter(None, (stem, tag, label)))
+    return pack(folder / f"{name}.whl", members, modes=modes, stored=stored)
+
+
+# As AMD's provider is named by what is made for it.
+AMD = {"requires": ["rocm-bootstrap"], "plugin-api": "rocm_bootstrap.variant_provider:AMDVariantPlugin"}
+EDITION = "https://variants-schema.wheelnext.dev/peps/850/v0.2.0.json"
+
+
+def variants(stated: Mapping[str, object], **providers: object) -> dict[str, object]:
+    """What states these variants, as JSON; AMD's provider where none is given."""
+    by = providers or {"amd": AMD}
+    order = {"namespace": list(by)}
+    return {"$schema": EDITION, "default-priorities": order, "providers": by, "variants": dict(stated)}
+
+
+def write_variant(
+    folder: Path, project: str, version: str, label: str, properties: Mapping[str, object], **options: object
+) -> Path:
+    """A wheel that is the variant `label` with these properties.
+
+    `stated` replaces what its variant.json holds (None: there is none), `providers` who tells the properties.
+    """
+    said = options.pop("stated", variants({label: properties}, **options.pop("providers", {})))
+    text = said if isinstance(said, (str, bytes)) or said is None else json.dumps(said)
+    member = f"{project.replace('-', '_')}-{version}.dist-info/variant.json"
+    files = {**options.pop("files", {}), **({member: text} if text is not None else {})}
+    return write_wheel(folder, project, version, files, label=label, **options)
 
 
 def pack(

@@ -33,7 +33,9 @@ sys.path[:0] = inside
 # Asked once, as here.
 tempfile.gettempdir(), sysconfig.get_config_vars()
 # Two modules that are there when a package is built: written, and copied from another package.
-sys.modules["rocm_sdk._set"] = types.SimpleNamespace(VERSION="7.0")
+sys.modules["rocm_sdk._set"] = types.SimpleNamespace(
+    VERSION="7.0", MODE="kpack", FAMILY="", FAMILIES={}, DEVICES={}, PACKAGES={}, KNOWN_LIBRARIES={}
+)
 sys.modules["rocwright_detect._detect"] = importlib.import_module("rocm_sdk._detect")
 for name in names:
     importlib.import_module(name)

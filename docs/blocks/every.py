@@ -9,6 +9,7 @@ from blocks.compat import compat, render_compat_about
 from blocks.errors import render_errors, render_messages
 from blocks.facts import (
     render_doctor,
+    render_extensions,
     render_family_names,
     render_family_rows,
     render_index_rows,
@@ -16,6 +17,8 @@ from blocks.facts import (
     render_scripts,
     render_versions,
 )
+from blocks.growth import render_scale
+from blocks.measured import render_measured, render_readme_measured, render_user_measured
 from blocks.pipeline import (
     render_ci,
     render_conditions,
@@ -28,6 +31,7 @@ from blocks.rules import render_build_rules, render_kpack_rules, render_own_rule
 from blocks.schema import schema, values
 from blocks.tested import render_conformance, render_mutations
 from rocwright.builder.before.needs import Needs
+from rocwright.builder.decide.extension import ExtensionTable
 from rocwright.builder.decide.recipe import RecipeTable
 from rocwright.builder.fat.tree import FatTable
 from rocwright.check.contract import ContractTable
@@ -56,6 +60,7 @@ from rocwright.model.project import ProjectTable
 from rocwright.model.suites import SkipTable, SuiteTable
 from rocwright.model.symbols import RuntimeSymbols, StableAbi
 from rocwright.model.testing import SignatureTable
+from rocwright.model.variants import VariantTable
 from rocwright.model.workflows import SlurmTable, WorkflowTable
 from rocwright.pipeline.doctor.conditions import Readiness
 from rocwright.pipeline.setup.event import Triggers
@@ -73,6 +78,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "compat-about": render_compat_about,
     **{f"compat-{name}": compat(name) for name in SECTIONS},
     "compat-values": lambda: values(Shown, Answer, known=SourceLock),
+    "scale": render_scale,
     "data-values": lambda: values(TableInfo, Explained, Refreshed, known=SourceLock),
     "data-compat": lambda: schema(CompatTable),
     "data-compat-libraries": lambda: schema(LibraryTable),
@@ -87,6 +93,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "mutations": render_mutations,
     "scripts": render_scripts,
     "versions": render_versions,
+    "extensions": render_extensions,
     "projects": render_projects,
     "families": render_family_names,
     "pipeline-kinds": render_kinds,
@@ -107,6 +114,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "data-distributions": lambda: schema(distribution._Table),
     "data-projects": lambda: schema(ProjectTable),
     "data-recipes": lambda: schema(RecipeTable),
+    "data-extensions": lambda: schema(ExtensionTable),
     "data-host": lambda: schema(Needs),
     "data-fat": lambda: schema(FatTable),
     "data-device-files": lambda: schema(DeviceFiles),
@@ -132,10 +140,14 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "data-landing": lambda: schema(LandingTable),
     "data-gpus": lambda: schema(GpuTable),
     "data-environment": lambda: schema(OwnedNames),
+    "data-variants": lambda: schema(VariantTable),
     "data-reversion": lambda: schema(ReversionTable),
     "data-examples": lambda: schema(ExampleTable),
     "data-triggers": lambda: schema(Triggers),
     "family-rows": render_family_rows,
     "index-rows": render_index_rows,
     "conformance": render_conformance,
+    "measured": render_measured,
+    "measured-readme": render_readme_measured,
+    "measured-user": render_user_measured,
 }

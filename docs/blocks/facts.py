@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from blocks.text import code, table
+from rocwright.builder.decide.extension import Extension, load_extensions
 from rocwright.cli.documented import DOCUMENTED
 from rocwright.compat.doctor.observations import EXAMINATIONS
 from rocwright.data import load_table
@@ -65,6 +66,20 @@ def render_projects() -> str:
         default = "" if row.ref is None else code(row.ref)
         rows.append((names, code(row.directory), _repository(row.origin), pin, default, elsewhere + optional))
     return table(("Project", "Folder", "Repository", "Pinned in", "Without a pin", "On Windows"), rows)
+
+
+def render_extensions() -> str:
+    """What stands on torch: the state of each project, and what was found out of it."""
+    rows = [
+        (f"[{row.project}]({row.source})", row.version, row.state, row.date, _found(row))
+        for row in load_extensions(None).extension
+    ]
+    return table(("Project", "Version", "State", "Read", "What was found out"), rows)
+
+
+def _found(row: Extension) -> str:
+    refused = f"{row.refused[:1].upper()}{row.refused[1:]}. " if row.refused else ""
+    return refused + " ".join(row.found.split())
 
 
 def _repository(origin: str) -> str:

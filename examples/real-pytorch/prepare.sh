@@ -1,6 +1,7 @@
 #!/bin/sh
-# Prepares what rocwright builds the real PyTorch from: a Debian sid root with a compiler, the packages of its
-# ROCm 6.4 as files, and Debian's source of PyTorch 2.6.0 as a git repository. Needs root. Run again, it goes on.
+# Prepares what rocwright builds the real PyTorch from: a Debian sid root with a compiler, the packages of
+# experimental's ROCm 7.2 as files, and the sources of PyTorch 2.6.0, torchvision and torchaudio as git repositories.
+# Needs root. Run again, it goes on.
 #
 #   prepare.sh WORK     the root becomes WORK/root, and everything lies below /build in it
 set -eu
@@ -20,7 +21,8 @@ libraries="libopenblas-dev liblapack-dev libprotobuf-dev protobuf-compiler libon
   libcpp-httplib-dev libflatbuffers-dev flatbuffers-compiler-dev libnuma-dev libzstd-dev"
 
 inside() {
-    chroot "$root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C.UTF-8 DEBIAN_FRONTEND=noninteractive "$@"
+    chroot "$root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C.UTF-8 DEBIAN_FRONTEND=noninteractive \
+        SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt PIP_CERT=/etc/ssl/certs/ca-certificates.crt "$@"
 }
 
 make_root() {
@@ -30,11 +32,16 @@ make_root() {
     mountpoint -q "$root/dev" || { mount --rbind /dev "$root/dev" && mount --make-rslave "$root/dev"; }
     # Downloaded packages are kept: sid moves on.
     mountpoint -q "$root/var/cache/apt/archives" || mount --bind "$work/archives" "$root/var/cache/apt/archives"
+    # How this machine reaches the network: its resolver, its pip's settings and, once the package is there that
+    # would write its own, its certificates.
     cp /etc/resolv.conf "$root/etc/resolv.conf"
+    [ ! -f /etc/pip.conf ] || cp /etc/pip.conf "$root/etc/pip.conf"
+    echo "deb $mirror experimental main" >"$root/etc/apt/sources.list.d/experimental.list"
     # A mirror may be behind, and that of a snapshot always is; what it serves is signed all the same.
     inside apt-get -o Acquire::Check-Valid-Until=false -o Acquire::Check-Date=false update
     # shellcheck disable=SC2086
     inside apt-get install --yes --no-install-recommends $tools $libraries
+    cp -L /etc/ssl/certs/ca-certificates.crt "$root/etc/ssl/certs/ca-certificates.crt"
 }
 
 # ROCm is downloaded and not installed: nothing may be found in /usr that the wheels should have.
@@ -43,25 +50,31 @@ get_rocm() {
     mkdir -p "$build/rocm-debs"
     for name in $names; do
         ls "$build/rocm-debs/${name}"_*.deb >/dev/null 2>&1 && continue
-        inside sh -c "cd /build/rocm-debs && apt-get -o APT::Sandbox::User=root download $name"
+        inside sh -c "cd /build/rocm-debs && apt-get -t experimental -o APT::Sandbox::User=root download $name"
     done
 }
 
+# Debian's pool has the sources of the siblings of PyTorch 2.6, too, though no packages of them.
 get_source() {
-    [ -d "$build/pytorch.git" ] && return
     mkdir -p "$work/source"
     (
         cd "$work/source"
-        for file in pytorch_2.6.0+dfsg.orig.tar.xz pytorch_2.6.0+dfsg-7.debian.tar.xz; do
-            [ -e "$file" ] || { curl -fsS -o "$file.part" "$mirror/pool/main/p/pytorch/$file" && mv "$file.part" "$file"; }
-        done
+        while read -r _ file; do
+            directory=${file%%_*}
+            [ -e "$file" ] || { curl -fsS -o "$file.part" "$mirror/pool/main/p/$directory/$file" && mv "$file.part" "$file"; }
+        done <"$here/source.sha256"
         sha256sum --check --quiet "$here/source.sha256"
     )
-    rm -rf "$build/source" && mkdir "$build/source"
-    tar --no-same-owner -C "$build/source" --strip-components=1 -xf "$work/source/pytorch_2.6.0+dfsg.orig.tar.xz"
-    tar --no-same-owner -C "$build/source" -xf "$work/source/pytorch_2.6.0+dfsg-7.debian.tar.xz"
     cp "$here/repository.sh" "$build/repository.sh"
-    inside sh /build/repository.sh
+    for name in pytorch pytorch-vision pytorch-audio; do
+        [ ! -d "$build/$name.git" ] || continue
+        rm -rf "$build/source" && mkdir "$build/source"
+        for file in "$work/source/$name"_*.tar.*; do
+            case $file in *.orig.*) depth=1 ;; *) depth=0 ;; esac
+            tar --no-same-owner -C "$build/source" --strip-components="$depth" -xf "$file"
+        done
+        inside sh /build/repository.sh "$name"
+    done
     rm -rf "$build/source" "$build/repository.sh"
 }
 

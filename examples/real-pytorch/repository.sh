@@ -1,9 +1,14 @@
 #!/bin/sh
-# Inside the root: the unpacked source in /build/source as a git repository, /build/pytorch.git.
+# Inside the root: the unpacked source of a project in /build/source as a git repository, /build/NAME.git.
+#
+#   repository.sh pytorch|pytorch-vision|pytorch-audio
 set -eu
+name=$1
 cd /build/source
 export GIT_AUTHOR_NAME=Debian GIT_AUTHOR_EMAIL=debian@localhost GIT_COMMITTER_NAME=Debian
 export GIT_COMMITTER_EMAIL=debian@localhost GIT_CONFIG_GLOBAL=/dev/null
+# Nothing goes on in the background in a directory that is removed at the end.
+export GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=maintenance.auto GIT_CONFIG_VALUE_0=false
 # The day of the release: the same commits on every machine.
 export GIT_AUTHOR_DATE="2025-01-29T00:00:00Z" GIT_COMMITTER_DATE="2025-01-29T00:00:00Z"
 
@@ -12,12 +17,22 @@ record() {
     git commit --quiet --message "$1"
 }
 
+publish() {
+    git clone --quiet --bare . "/build/$name.git"
+    git -C "/build/$name.git" log --oneline
+}
+
 git init --quiet --initial-branch main .
+if [ "$name" != pytorch ]; then
+    record "$name as released ($(cat version.txt))"
+    publish
+    exit
+fi
 record "PyTorch 2.6.0 as Debian ships it (2.6.0+dfsg)"
 
 # Without 2000-version.patch: it fixes the version to 2.6.0a0+debian, and a build here has one of its own.
-grep -v -e '^#' -e '^2000-version' debian/patches/series | while read -r name; do
-    patch --quiet --strip=1 --no-backup-if-mismatch --input="debian/patches/$name"
+grep -v -e '^#' -e '^2000-version' debian/patches/series | while read -r change; do
+    patch --quiet --strip=1 --no-backup-if-mismatch --input="debian/patches/$change"
 done
 # Headers of two submodules that Debian keeps beside its patches, where these look for them.
 git add --force debian/pocketfft debian/pocketfft-* debian/kineto debian/kineto-*
@@ -65,5 +80,4 @@ __pycache__/
 END
 record "Say what a build writes"
 
-git clone --quiet --bare . /build/pytorch.git
-git -C /build/pytorch.git log --oneline
+publish

@@ -89,6 +89,7 @@ ONE_OF = {
     "the order of what needs each other": (
         imported("graphlib"),
         [
+            "builder/decide/extension.py",
             "builder/decide/recipe.py",
             "engine/graph.py",
             "pipeline/define/cells.py",

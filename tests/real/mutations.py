@@ -9,6 +9,7 @@ from real import (
     mutations_metadata,
     mutations_python,
     mutations_sets,
+    mutations_variants,
 )
 from real.mutations_base import MUTATIONS, Mutation
 
@@ -21,4 +22,5 @@ __all__ = [
     "mutations_metadata",
     "mutations_python",
     "mutations_sets",
+    "mutations_variants",
 ]

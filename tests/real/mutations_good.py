@@ -16,10 +16,11 @@ from rocwright.check.context import Request
 from rocwright.check.contract import ContractTable
 from rocwright.check.facts import Facts, Installation
 from rocwright.check.gather import gather_all
+from rocwright.check.gather.variants import index_variants
 from rocwright.check.install import prove
 from rocwright.check.report import Report, sizes_of
 from rocwright.check.rules import RULES, SET_RULES
-from rocwright.check.run import Gathered, expand, judge
+from rocwright.check.run import Gathered, expand, judge, stated_beside
 from rocwright.data import load_table
 from rocwright.pipeline.check_set import serve_files
 from windows_tree import TARGETS as WINDOWS_TARGETS
@@ -108,6 +109,7 @@ def check(good: GoodSet, bench: Workbench, *, without: Sequence[str] = ()) -> Re
         request,
         load_table("contract", ContractTable),
         tuple(findings),
+        tuple(map(index_variants, stated_beside(bench.places))),
     )
     if bench.request.get("install") and not bench.installations:
         bench.installations = _installed(gathered, bench)
@@ -117,6 +119,7 @@ def check(good: GoodSet, bench: Workbench, *, without: Sequence[str] = ()) -> Re
         contract=gathered.contract,
         findings=findings,
         installations=bench.installations,
+        indexes=gathered.indexes,
         rules=[rule for rule in RULES if rule.id not in without],
         set_rules=[rule for rule in SET_RULES if rule.id not in without],
     )

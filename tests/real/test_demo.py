@@ -264,9 +264,9 @@ def test_a_second_run_does_nothing_again_and_is_short(demo, newcomer, cache):
     beginning, count = done.stderr.splitlines()
     assert beginning.startswith("From the distribution's ROCm packages to a tested release")
     assert re.fullmatch(r"27 steps, all as before \([0-9.]+ s\)", count)
-    assert len(done.stdout.splitlines()) < 30
+    assert len(done.stdout.splitlines()) < 35
     assert not re.search("build-torch|test-uv|cached", done.stdout)
-    for line in (*demo.report["install"].values(), *demo.report["next"]):
+    for line in (*demo.report["install"].values(), *demo.report["next"], *demo.report["by_gpu"]):
         assert f"\n  {line}\n" in done.stdout
     assert "docs/how-to/build-wheels.md" in done.stdout
     assert (newcomer.clone / "docs/how-to/build-wheels.md").is_file()
@@ -295,6 +295,29 @@ def test_what_it_says_to_try_next_works(demo, newcomer):
     done = subprocess.run(words, cwd=newcomer.clone, env=newcomer.env(), text=True, capture_output=True)
     assert "/v2/debian12/" in done.stdout
     assert "stopped" in done.stderr
+
+
+def test_the_lines_that_name_no_gpu_bring_the_device_code_of_the_machines(demo, newcomer):
+    """The machine is forced to have one GPU; without, the first line says that there is none."""
+    if not (demo.work / "split-store").exists():
+        for line in demo.report["next"]:
+            if "wheel split" in line or "set create" in line:
+                newcomer.run("sh", "-c", line)
+    see, install = demo.report["by_gpu"]
+    assert not re.search("gfx[0-9]", see + install)
+    if not Path("/dev/kfd").exists():
+        assert newcomer.run("sh", "-c", see, ok=False).returncode == 1
+    newcomer.run("sh", "-c", see, ROCM_BOOTSTRAP_FORCE_GFX_ARCH="gfx90a")
+    newcomer.run("sh", "-c", install)
+    place = demo.work / "try-view"
+    installed = {path.name.partition("-")[0] for path in place.glob("lib/python3*/site-packages/*.dist-info")}
+    assert {name for name in installed if "_device" in name} == {
+        "amd_torch_device",
+        "amd_torch_device_gfx90a",
+    }
+    [archive] = place.glob("lib/python3*/site-packages/torch/.kpack/*.kpack")
+    assert "gfx90a" in archive.name
+    newcomer.run("rm", "-rf", place)
 
 
 def test_the_build_command_makes_the_family_from_the_same_trees(demo, newcomer):

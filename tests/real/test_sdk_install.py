@@ -12,6 +12,10 @@ import pytest
 
 from real import sdk_index
 from real.sdk_sets import Environment
+from real.store.clients import Shop
+from rocwright.pipeline.variants import with_selectors
+from rocwright.store.objects.serve import serving
+from wheels import ANY, write_wheel
 
 DEVICES = ("rocm-sdk-device-gfx1100", "rocm-sdk-device-gfx942")
 # Everything, each after what it needs.
@@ -181,6 +185,43 @@ def test_with_a_warm_cache_another_gpu_gets_its_own_device_package(environment, 
         assert here.run("rocm-sdk", "targets").split() == [target]
 
 
+@pytest.fixture(scope="module")
+def chosen_by_variant(small_sets, tmp_path_factory):
+    """A package that stands on the small ROCm, as torch does, with variants: views for each of two GPUs."""
+    place = tmp_path_factory.mktemp("variants")
+    targets = [name.rpartition("-")[2] for name in DEVICES]
+    pins = [f'amd-upon-device-{one}==1.0+rocm1.0 ; extra == "device-{one}"' for one in targets]
+    host = {"upon/__init__.py": "import rocm_sdk\n"}
+    needs = ["rocm[libraries]==1.0", *pins]
+    extras = [f"device-{one}" for one in targets]
+    write_wheel(place / "dist", "upon", "1.0+rocm1.0", host, tag=ANY, requires=needs, extras=extras)
+    for one in targets:
+        needs = ["upon==1.0+rocm1.0", f"rocm-sdk-device-{one}==1.0"]
+        files = {f"upon/{one}.txt": one}
+        write_wheel(place / "dist", f"amd-upon-device-{one}", "1.0+rocm1.0", files, tag=ANY, requires=needs)
+    made = with_selectors([place / "dist"], place / "made", lambda _: None)
+    shop = Shop(place / "shop")
+    shop.record(*made, *small_sets.static.glob("*.whl"), targets=targets)
+    for one in targets:
+        shop.view(f"view/{one}/", one)
+    with serving(shop.root) as url:
+        yield url
+
+
+@pytest.mark.parametrize("target", ["gfx942", "gfx1100"])
+def test_a_selector_keeps_its_promise(environment, chosen_by_variant, target):
+    """Nobody names a GPU, and what is installed works for the one that the view states, and no other."""
+    here = environment("uv", index=sdk_index.Index({}, f"{chosen_by_variant}view/{target}/"))
+    here.install("--preview-features", "wheel-variants", "upon")
+    assert {name for name in names(here) if "gfx" in name} == {
+        f"amd-upon-device-{target}",
+        f"rocm-sdk-device-{target}",
+    }
+    assert here.run("rocm-sdk", "targets").split() == [target]
+    here.run("python", "-c", "import upon")
+    assert here.failed() == {} and here.problems() == []
+
+
 @both_installers
 def test_the_extra_device_refuses_and_names_the_choices(environment, installer):
     here = environment(installer)
@@ -244,7 +285,7 @@ def test_a_cached_choice_of_a_family_is_noticed_and_mended(environment, small_se
         assert "ROCM_SDK_TARGET_FAMILY=gfx110X-all" in line
         mend(second, line)
         assert second.run("python", "-c", ON_A_MACHINE, str(node.parent)).strip() == ""
-        assert "gfx1100" in second.run("rocm-sdk", "targets").split()
+        assert "gfx1100" in second.run("rocm-sdk", "targets").strip().split(";")
         assert second.problems() == []
 
 

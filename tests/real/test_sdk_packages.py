@@ -144,7 +144,7 @@ def test_no_library_is_on_disk_twice(real_environment, kind):
         path for inode, path in files.items() if path.is_relative_to(tree) and path.stat().st_nlink == 1
     ]
     own = sum(path.stat().st_size for path in inside)
-    assert 0 < own <= (tree.parent / "_devel.tar").stat().st_size
+    assert 0 < own <= (here.site / "rocm_sdk_devel/_devel.tar").stat().st_size
 
 
 def same_contents(paths):
@@ -169,7 +169,7 @@ def test_pip_installs_the_whole_and_takes_it_away(newcomer, real_sets):
         assert here.problems() == []
         assert here.run("hipcc", "--version").startswith("HIP version: 5.2")
         here.install("rocm[device-gfx90a]")
-        assert here.run("rocm-sdk", "targets").split() == ["gfx906", "gfx90a"]
+        assert here.run("rocm-sdk", "targets").strip() == "gfx906;gfx90a"
         assert here.problems() == []
         here.uninstall("rocm-sdk-device-gfx906", "rocm-sdk-core")
         assert here.problems() == []

@@ -43,7 +43,7 @@ def build_family(order: Order, table: RecipeTable, *, note: Note, rocm: Rocm | N
     build; what was finished before it stays.
     """
     enter_msvc(os.environ, note)
-    problems: list[Problem] = []
+    problems: list[Problem] = list(order.problems)
     trees = _trees(order, table, problems)
     interpreters = _interpreters(order.pythons, problems)
     rocm = rocm or _rocm_before(order.place, problems)
@@ -55,7 +55,7 @@ def build_family(order: Order, table: RecipeTable, *, note: Note, rocm: Rocm | N
         rocm = installed_rocm(order.place, Path(order.work_dir), os.environ, note=note)
         plan = planner.plan(rocm)
         advice = _require_ready(order, plan, interpreters, ())
-    for text in (*plan.notes, *advice, planner.jobs.why):
+    for text in (*order.notes, *plan.notes, *advice, planner.jobs.why):
         note(text)
     target = (
         place_environment(order.place, os.environ) if order.install_wheels or order.wanted.editable else None
@@ -72,6 +72,7 @@ def build_family(order: Order, table: RecipeTable, *, note: Note, rocm: Rocm | N
         editable_into=target if order.wanted.editable else None,
         threads=available_cores(),
         given=order.built,
+        seen=order.seen,
         proof=order.proof,
     )
     if target is not None and order.install_wheels:

@@ -10,12 +10,13 @@ from pathlib import Path
 import msgspec
 
 from rocwright.builder.before.host import this_system
+from rocwright.builder.before.needs import Problem
 from rocwright.builder.decide.family import FamilyPlan, plan_family
 from rocwright.builder.decide.plan import BuildRequest, BuiltWheel
 from rocwright.builder.decide.recipe import RecipeTable
 from rocwright.builder.decide.tree import SourceFacts, read_tree
 from rocwright.builder.rocm.place import RocmPlace, present_rocm
-from rocwright.builder.rocm.rocm import Rocm, unknown_rocm
+from rocwright.builder.rocm.rocm import VERSION, Rocm, unknown_rocm
 from rocwright.builder.units.launch import (
     Jobs,
     asked_jobs,
@@ -27,6 +28,7 @@ from rocwright.builder.units.logs import peaks
 from rocwright.data import load_table
 from rocwright.errors import UsageError
 from rocwright.model.gpu import Families, InvalidTarget, base_targets, parse_target, parse_targets
+from rocwright.model.project import TORCH
 from rocwright.system.interpreters import find_interpreter
 from rocwright.system.limits import available_cores, available_memory
 
@@ -40,8 +42,11 @@ class Order(msgspec.Struct, frozen=True):
     Directories are absolute. `pythons` are versions or paths of interpreters, empty for the running one;
     `targets` is None where nothing was said. `built` are wheels of other runs that these are built against,
     `commits` maps projects to the commit that their wheels name and its time (seconds since 1970) where that
-    is known better than by looking at the tree, `include` are further directories of headers. Without `proof`
-    the wheels are not imported together in a fresh environment: whoever tests their set does that.
+    is known better than by looking at the tree, `include` are further directories of headers, `needed`
+    requirements that are installed for every build, such as those of `built`. Without `proof` the wheels are
+    not imported together in a fresh environment: whoever tests their set does that. `problems` and `notes`
+    are what was found out while the order was made, `rocm_version` is the ROCm that `built` stands on.
+    `seen` are distributions that builds see where ROCm's packages are installed, besides those.
     """
 
     place: RocmPlace
@@ -56,6 +61,11 @@ class Order(msgspec.Struct, frozen=True):
     built: tuple[BuiltWheel, ...] = ()
     commits: dict[str, tuple[str, int]] = {}
     include: tuple[str, ...] = ()
+    needed: tuple[str, ...] = ()
+    problems: tuple[Problem, ...] = ()
+    notes: tuple[str, ...] = ()
+    rocm_version: str = ""
+    seen: tuple[str, ...] = ()
     proof: bool = True
 
     def read(self, project: str, table: RecipeTable) -> SourceFacts:
@@ -153,6 +163,7 @@ class Planner:
     def plan(self, rocm: Rocm, *, unsure: bool = False) -> FamilyPlan:
         """The plan; with `unsure` targets that only a ROCm would tell are left open."""
         order = self.order
+        require_same_rocm(order.rocm_version, rocm)
         try:
             targets = parse_build_targets(order.targets, os.environ, rocm)
         except UsageError:
@@ -183,7 +194,24 @@ class Planner:
             jobs=self.jobs.number,
             launchers=launchers,
             include=order.include,
-            built=[wheel.project for wheel in order.built],
+            built=list(dict.fromkeys(wheel.project for wheel in order.built)),
+            needed=order.needed,
+            torch=next((wheel.version for wheel in order.built if wheel.project == TORCH), ""),
+        )
+
+
+def require_same_rocm(wanted: str, rocm: Rocm) -> None:
+    """Raise `UsageError` for a ROCm other than that which the given torch stands on; empty text: any.
+
+    Of `6.4` every 6.4.x is one; a plus sign is a dot, as in local versions.
+    """
+    if not wanted or rocm.version == VERSION:
+        return
+    have, parts = rocm.version.replace("+", ".").replace("-", "."), wanted.split(".")
+    if have.split(".")[: len(parts)] != parts:
+        raise UsageError(
+            f"the torch to build against stands on ROCm {wanted}, and the ROCm at hand is {rocm.version}",
+            next_step=f"give the ROCm of that torch (--rocm-sdk-version =={wanted}), or another --torch",
         )
 
 

@@ -1,5 +1,5 @@
-"""Make a wheel state the exact requirements that it was built with, whatever its project wrote; its other
-members are taken over as they are compressed, for fat wheels too.
+"""Make a wheel state the exact requirements that it was built with, and its local version, whatever its
+project wrote; its other members are taken over as they are compressed, for fat wheels too.
 """
 
 from __future__ import annotations
@@ -12,17 +12,20 @@ from packaging.markers import Marker, default_environment
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.tags import Tag, parse_tag
 from packaging.utils import canonicalize_name
+from packaging.version import Version
 
 from rocwright.errors import InvalidWheel, UsageError
 from rocwright.system.files import atomic_write
 from rocwright.wheel.metadata import add_headers, edit_headers
 from rocwright.wheel.read import Wheel, WheelMember, open_wheel, read_member
+from rocwright.wheel.reversion.wheels import renamed_file, renamed_folder
 from rocwright.wheel.stream import WheelStream, opened
 from rocwright.wheel.tags import platform_of
 from rocwright.wheel.write import BytesSource, Member, Taken, check_names, write_members
 from rocwright.wheel.zipformat import DEFLATED, ENCRYPTED, STORED
 
 _REQUIRES = "requires-dist"
+_NOTHING: Mapping[str, str] = {}
 
 
 def require_pins(wheel: Path, pins: Sequence[str]) -> Path | None:
@@ -51,13 +54,44 @@ def require_pins(wheel: Path, pins: Sequence[str]) -> Path | None:
     return wheel
 
 
-def _members(source: WheelStream, changed: Mapping[str, bytes]) -> Iterator[Member | Taken]:
+def give_local_version(wheel: Path, local: str) -> Path:
+    """Give a wheel a local version (`+rocm7.10.0`) in its name and METADATA; returns where it lies then.
+
+    A local version that its project gave it is replaced. Members are taken over as they are compressed, and
+    the wheel of before is removed. Raises `InvalidWheel` for one that cannot be read, `NoSpace`.
+    """
+    found = open_wheel(wheel)
+    version = Version(f"{Version(found.metadata.version).public}{local}")
+    new = wheel.with_name(renamed_file(wheel.name, version))
+    if not local or new == wheel:
+        return wheel
+    name = f"{found.dist_info}/METADATA"
+    metadata = edit_headers(
+        read_member(found, name), lambda key, _: [f"Version: {version}"] if key == "version" else None
+    )
+    data = f"{found.dist_info.removesuffix('.dist-info')}.data"
+    renamed = {folder: renamed_folder(folder, version) for folder in (found.dist_info, data)}
+    with opened(found) as source, atomic_write(new) as stream:
+        members = list(_members(source, {name: metadata}, renamed))
+        record = f"{renamed[found.dist_info]}/RECORD"
+        check_names([*(member.name for member in members), record], case_matters="linux" in new.name)
+        write_members(stream, members, record)
+    wheel.unlink()
+    return new
+
+
+def _members(
+    source: WheelStream, changed: Mapping[str, bytes], renamed: Mapping[str, str] = _NOTHING
+) -> Iterator[Member | Taken]:
+    """All but RECORD, with new content by name, and with new names of folders at the top."""
     digests = recorded_digests(source.wheel)
     for member in kept_members(source.wheel):
+        top, slash, below = member.name.partition("/")
+        name = f"{renamed.get(top, top)}{slash}{below}"
         if member.name in changed:
-            yield Member(member.name, BytesSource(changed[member.name]), mode=member.sound_mode)
+            yield Member(name, BytesSource(changed[member.name]), mode=member.sound_mode)
         else:
-            yield take(source, member, digests)
+            yield take(source, member, digests, name=name)
 
 
 def _parsed(pin: str) -> Requirement:

@@ -5,7 +5,8 @@ Rules are pure: facts in, problems out; nothing is read while they run.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -14,7 +15,7 @@ from packaging.utils import canonicalize_name
 
 from rocwright.check.contract import ContractTable, Terms, terms_of
 from rocwright.check.environments import PythonPlatform, environments_of, read_requirement
-from rocwright.check.facts import Facts, Installation
+from rocwright.check.facts import Facts, Installation, VariantFacts
 from rocwright.check.libraries import Libraries
 from rocwright.check.modules import ModuleTable
 from rocwright.check.report import SizeTable
@@ -25,6 +26,7 @@ from rocwright.model.findings import Clause, Severity
 from rocwright.model.patterns import any_pattern
 from rocwright.model.platforms import Platforms, RocmLibraries
 from rocwright.model.symbols import StableAbi
+from rocwright.model.variants import VariantTable
 from rocwright.wheel.read import place_of
 
 
@@ -90,13 +92,16 @@ class Context:
     """Everything that is checked together.
 
     `files` are those of a given set, too; of an unreadable file only what its name says is known.
-    `installations` are what came of installing the set, if that was tried.
+    `installations` are what came of installing the set, if that was tried. `indexes` state which variants of
+    a version there are.
     """
 
     contract: ContractTable
     request: Request = field(default_factory=Request)
     files: tuple[Facts, ...] = ()
     installations: tuple[Installation, ...] = ()
+    indexes: tuple[VariantFacts, ...] = ()
+    variants: VariantTable = field(default_factory=lambda: load_table("variants", VariantTable))
     platforms: Platforms = field(default_factory=lambda: load_table("platforms", Platforms))
     rocm_libraries: RocmLibraries = field(default_factory=lambda: load_table("packages", RocmLibraries))
     owned_names: OwnedNames = field(default_factory=lambda: load_table("environment", OwnedNames))
@@ -170,13 +175,33 @@ class Context:
         """The Python modules of each file, by the file's name."""
         return {facts.name: ModuleTable(facts) for facts in self.files}
 
+    def tables(self, module: str) -> Sequence[ModuleTable]:
+        """Those of all files that know a module, if any does: they have something of its top level."""
+        return self._by_top.get(module.partition(".")[0], ())
+
+    @cached_property
+    def _by_top(self) -> Mapping[str, Sequence[ModuleTable]]:
+        found: defaultdict[str, list[ModuleTable]] = defaultdict(list)
+        for table in self.modules.values():
+            for top in table.top_levels:
+                found[top].append(table)
+        return found
+
+    @cached_property
+    def requiring(self) -> Mapping[str, Sequence[Facts]]:
+        """The files that require a project, by its canonical name; an extra counts."""
+        found: defaultdict[str, list[Facts]] = defaultdict(list)
+        for facts in self.files:
+            for name in {required_name(one) for one in parsed_requirements(facts)}:
+                found[name].append(facts)
+        return found
+
     @cached_property
     def elsewhere(self) -> frozenset[str]:
         """Projects that some file requires, and what is in them is not known: not at hand, or an sdist."""
-        required = {required_name(one) for facts in self.files for one in parsed_requirements(facts)}
         return frozenset(
             name
-            for name in required | set(self.by_project)
+            for name in self.requiring.keys() | self.by_project.keys()
             if not any(facts.kind == "wheel" for facts in self.by_project.get(name, ()))
         )
 

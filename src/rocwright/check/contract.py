@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from rocwright.model.findings import Override, Severity
-from rocwright.model.patterns import compile_pattern
+from rocwright.model.patterns import compile_pattern, fits
 
 
 class PackageRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -71,7 +71,8 @@ class ContractTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     `growth` is how much larger than in the previous set a file, or the code of a target, may be: 0.03 is 3 %;
     what grew by no more than `small_growth` bytes is never reported. `own` are patterns over names of
-    packages that only our indexes have: what is required of them must be in the set. `adopted` are rules
+    packages that only our indexes have: what is required of them must be in the set; `public` are names among
+    them that pypi.org has from the same owner. `adopted` are rules
     whose errors are warnings in wheels that others built and published. `strangers` are patterns over
     packages for GPUs of other vendors, `strange_builds` over local versions of builds that are not for ROCm,
     `rocm_code` over ROCm's packages with code for GPUs. `reason` and `expires`, the last day, stand where a
@@ -80,6 +81,7 @@ class ContractTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     package: tuple[PackageRow, ...]
     own: tuple[str, ...] = ()
+    public: tuple[str, ...] = ()
     adopted: tuple[str, ...] = ()
     strangers: tuple[str, ...] = ()
     strange_builds: tuple[str, ...] = ()
@@ -91,7 +93,7 @@ class ContractTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def is_own(self, project: str) -> bool:
         """Whether a package, by its canonical name, is a package that only our indexes have."""
-        return any(compile_pattern(pattern).fullmatch(project) for pattern in self.own)
+        return project not in self.public and fits(project, self.own)
 
 
 class OverlaidContract(ContractTable, frozen=True, forbid_unknown_fields=True):

@@ -30,7 +30,7 @@ _SYSTEMS = {
 _MACHINES = {"win_amd64": "AMD64", "win32": "x86", "win_arm64": "ARM64"}
 # Any will do where nothing in a set is for one Python or platform only.
 _ANY_PYTHON, _ANY_PLATFORM = "cp312", "linux_x86_64"
-_MOST_KEPT = 1 << 14
+MOST_KEPT = 1 << 14
 # Python makes no number of more than 4300 digits, and no version has one of a hundred.
 _ENDLESS = re.compile(r"[0-9]{100}")
 _EXTRA = re.compile(r"""extra\s*==\s*["']([^"']*)["']|["']([^"']*)["']\s*==\s*extra""")
@@ -135,7 +135,7 @@ def _minor(python: str) -> int:
 _SOMEWHERE = PythonPlatform("cp312", "cp312", "linux_x86_64")
 
 
-@lru_cache(maxsize=_MOST_KEPT)
+@lru_cache(maxsize=MOST_KEPT)
 def read_requirement(text: str) -> Requirement | str:
     """The requirement that a text stands for, not to be changed; or, as text, why it is none.
 

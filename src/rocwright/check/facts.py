@@ -15,6 +15,7 @@ from typing import Literal
 from rocwright.binary.symbols import Symbols
 from rocwright.device_code.kpack import Marker
 from rocwright.device_code.origin import SplitOrigin
+from rocwright.model.variants import Properties, Variants
 
 
 @dataclass(frozen=True)
@@ -215,20 +216,33 @@ class OriginFacts:
 
 
 @dataclass(frozen=True)
+class VariantFacts:
+    """What a `variant.json` says of its wheel, or a `…-variants.json` of several; `problem` when nothing.
+
+    `file` is the member of the wheel, or the name of the file that lies beside wheels.
+    """
+
+    file: str
+    said: Variants | None = None
+    problem: str | None = None
+
+
+@dataclass(frozen=True)
 class Facts:
     """One distribution file; `size` in bytes.
 
     `project` and `version` come from the file name (normalised; empty when it is no valid name), `tags` and
-    `build` (number, letters) from the name, `wheel_tags` and `wheel_fields` (by key in lower case; None
-    where there are none to judge) from WHEEL. `unreadable` says why nothing could be gathered, `bomb` why
-    its members were not inflated, `structure` why the strict reader refuses the wheel, `layout` what
-    readers of the archive would disagree about. `damaged` are members that cannot be inflated to what the
-    directory says, `record` what RECORD and the members disagree about. `texts` are the sources that rules
-    read, by member, of an sdist without its folder. `sbom` and `licences` are members below the dist-info
+    `build` (number, letters) from the name, as `label`, which is empty for what is no variant; `wheel_tags`
+    and `wheel_fields` (by key in lower case; None where there are none to judge) from WHEEL. `unreadable`
+    says why nothing could be gathered, `bomb` why its members were not inflated, `structure` why the strict
+    reader refuses the wheel, `layout` what readers of the archive would disagree about. `damaged` are
+    members that cannot be inflated to what the directory says, `record` what RECORD and the members disagree
+    about. `texts` are the sources that rules read, by member, of an sdist without its folder. `sbom` and
+    `licences` are members below the dist-info
     directory. `python` was judged by Python 3.`judged_by`, `unjudged` says why not all of it; `other_pythons`
     are the modules that other Pythons 3.x cannot compile, None where none was asked; `unmerged` are texts
     with the marks of a merge, by the line; `shebangs` the first lines of scripts. `opens_globally` says that
-    its Python asks the loader to show a library's symbols to all.
+    its Python asks the loader to show a library's symbols to all. `variant` is None without a `variant.json`.
     """
 
     path: Path
@@ -245,6 +259,7 @@ class Facts:
     wheel_tags: frozenset[str] = frozenset()
     wheel_fields: Mapping[str, tuple[str, ...]] | None = None
     build: tuple[int, str] | tuple[()] = ()
+    label: str = ""
     headers: Headers = Headers()
     layout: tuple[Fault, ...] = ()
     damaged: tuple[Fault, ...] = ()
@@ -264,6 +279,7 @@ class Facts:
     shebangs: Mapping[str, str] = field(default_factory=dict)
     opens_globally: bool = False
     origins: tuple[OriginFacts, ...] = ()
+    variant: VariantFacts | None = None
 
     @cached_property
     def names(self) -> frozenset[str]:
@@ -274,6 +290,12 @@ class Facts:
     def name(self) -> str:
         """The file's name."""
         return self.path.name
+
+    @property
+    def properties(self) -> Properties | None:
+        """The properties of the variant that it is; None for other wheels, and where nothing tells them."""
+        said = None if self.variant is None else self.variant.said
+        return None if said is None else said.variants.get(self.label)
 
     @property
     def targets(self) -> frozenset[str]:

@@ -25,7 +25,6 @@ from packaging.utils import (
     InvalidSdistFilename,
     InvalidWheelFilename,
     parse_sdist_filename,
-    parse_wheel_filename,
 )
 from packaging.version import Version
 
@@ -56,6 +55,7 @@ from rocwright.wheel.metadata import (
     wheel_filename,
     wheel_stem,
 )
+from rocwright.wheel.tags import parse_wheel_name
 
 _MOST_LINES, _MOST_LETTERS = 8, 900
 # An sdist that selects by the machine's GPU is told what to select: the set is proved, not this machine.
@@ -193,7 +193,7 @@ def _by_project(names: Iterable[str]) -> dict[str, tuple[str, ...]]:
     found: dict[str, dict[str, None]] = {}
     for name in names:
         try:
-            parsed = parse_wheel_filename(name) if name.endswith(".whl") else parse_sdist_filename(name)
+            parsed = parse_wheel_name(name) if name.endswith(".whl") else parse_sdist_filename(name)
         except (InvalidWheelFilename, InvalidSdistFilename):
             continue  # pages
         found.setdefault(str(parsed[0]), {})[name] = None

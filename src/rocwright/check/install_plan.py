@@ -49,8 +49,11 @@ class InstallPlan:
 
 
 def plan_install(context: Context, environment: PythonPlatform) -> InstallPlan:
-    """Everything in the set that fits the environment, with every extra, in one go."""
-    files = [facts for facts in context.files if environment.takes(facts)]
+    """Everything in the set that fits the environment, with every extra, in one go.
+
+    Variants are left out: pip does not know them, and uv only where it is asked to.
+    """
+    files = [facts for facts in context.files if environment.takes(facts) and not facts.label]
     chosen = [facts for facts in files if not context.terms(facts.project).refuses]
     extras = {facts.project: _extras(context, environment, facts) for facts in chosen}
     needs = list(_needs(environment, chosen, extras))

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import posixpath
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
 from pathlib import PurePosixPath
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from rocwright.check.environments import read_requirement
+from rocwright.check.environments import MOST_KEPT, read_requirement
 from rocwright.check.facts import ElfFacts, Facts
 from rocwright.model.patterns import fits
 from rocwright.model.platforms import Provider
@@ -68,6 +69,7 @@ class Libraries:
     files: tuple[Facts, ...]
     providers: tuple[Provider, ...] = ()
     _reach: dict[str, Reach] = field(default_factory=dict, repr=False, compare=False)
+    _brings: dict[str, list[str]] = field(default_factory=dict, repr=False, compare=False)
     _held: dict[str, dict[str, set[str]]] = field(init=False, repr=False, compare=False)
     _dlls: dict[str, dict[str, set[str]]] = field(init=False, repr=False, compare=False)
     places: Mapping[str, Facts] = field(init=False, repr=False, compare=False)
@@ -114,10 +116,15 @@ class Libraries:
             self._reach[facts.name] = self._walk(facts)
         return self._reach[facts.name]
 
+    @cached_property
+    def by_project(self) -> Mapping[str, Sequence[Facts]]:
+        """The files by canonical project name."""
+        found: defaultdict[str, list[Facts]] = defaultdict(list)
+        for facts in self.files:
+            found[facts.project].append(facts)
+        return dict(found)
+
     def _walk(self, facts: Facts) -> Reach:
-        by_project: defaultdict[str, list[Facts]] = defaultdict(list)
-        for one in self.files:
-            by_project[one.project].append(one)
         # A file that is not among them (of the same name as a file that is) still requires what it requires.
         seen, unseen = {facts.project}, {False: dict[str, None](), True: dict[str, None]()}
         waiting, blind = [facts], set[str]()
@@ -125,26 +132,32 @@ class Libraries:
             one = waiting.pop()
             if one.unreadable is not None or one.bomb is not None or one.headers.name is None:
                 blind.add(one.name)
-            for name, optional in _required(one):
-                if name not in by_project and name != facts.project:
+            for name, optional in filter(None, map(_required, one.headers.requires)):
+                if name not in self.by_project and name != facts.project:
                     unseen[optional][name] = None
-                for there in (name, *self._through(name, by_project)):
-                    if there in by_project and there not in seen:
+                for there in self._brought(name):
+                    if there not in seen:
                         seen.add(there)
-                        waiting += by_project[there]
+                        waiting += self.by_project[there]
         names = tuple(dict.fromkeys((*unseen[False], *unseen[True])))
         return Reach(frozenset(seen), names, tuple(sorted(blind)))
 
-    def _through(self, name: str, projects: Iterable[str]) -> Iterator[str]:
-        """Projects that a requirement brings unsaid: the `rocm` sdist decides when it is installed."""
-        for provider in self.providers:
-            if fits(name, provider.through):
-                yield from (project for project in projects if fits(project, provider.packages))
+    def _brought(self, name: str) -> list[str]:
+        """The projects at hand that a requirement brings, the `rocm` sdist unsaid when it is installed."""
+        if name not in self._brings:
+            through = [each for each in self.providers if fits(name, each.through)]
+            unsaid = (
+                project for each in through for project in self.by_project if fits(project, each.packages)
+            )
+            self._brings[name] = [there for there in (name, *unsaid) if there in self.by_project]
+        return self._brings[name]
 
 
-def _required(facts: Facts) -> Iterator[tuple[str, bool]]:
-    """Canonical names in Requires-Dist, and whether only an extra asks for them."""
-    for requirement in map(read_requirement, facts.headers.requires):
-        if not isinstance(requirement, Requirement):  # a rule of its own says so
-            continue
-        yield str(canonicalize_name(requirement.name)), "extra" in str(requirement.marker or "")
+# Every file that leads to another asks again what that one requires.
+@lru_cache(maxsize=MOST_KEPT)
+def _required(text: str) -> tuple[str, bool] | None:
+    """The canonical name in a Requires-Dist, and whether only an extra asks for it; None for a bad line."""
+    requirement = read_requirement(text)
+    if not isinstance(requirement, Requirement):  # a rule of its own says so
+        return None
+    return str(canonicalize_name(requirement.name)), "extra" in str(requirement.marker or "")

@@ -7,7 +7,7 @@ every question with "perhaps".
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
@@ -74,6 +74,11 @@ class ModuleTable:
         for source in facts.python:
             self.sources[dotted(source.member)] = source
 
+    @property
+    def top_levels(self) -> frozenset[str]:
+        """What the names of all modules begin with that it can be asked for."""
+        return frozenset(name.partition(".")[0] for name in (*self.kinds, *self.sources, *self.declared))
+
     @cached_property
     def tops(self) -> frozenset[str]:
         """Packages at the top that are no namespaces, and a module that has the project's name."""
@@ -98,11 +103,19 @@ def is_init(member: str) -> bool:
 
 
 class Imports:
-    """What happens when each package of a wheel is imported, beside the tables of other projects at hand."""
+    """What happens when each package of a wheel is imported, beside other projects at hand.
 
-    def __init__(self, own: ModuleTable, others: Iterable[ModuleTable] = ()) -> None:
-        self.own = own
-        self.tables: tuple[ModuleTable, ...] = (own, *others)
+    `known` tells the tables of all files that may have a module.
+    """
+
+    def __init__(
+        self, own: ModuleTable, known: Callable[[str], Iterable[ModuleTable]] = lambda _: ()
+    ) -> None:
+        self.own, self._known = own, known
+
+    def _tables(self, module: str) -> tuple[ModuleTable, ...]:
+        others = (table for table in self._known(module) if table.project != self.own.project)
+        return (self.own, *others)
 
     @cached_property
     def reached(self) -> Mapping[str, PythonFacts]:
@@ -138,7 +151,7 @@ class Imports:
         for source in self.reached.values():
             for one in source.imports:
                 top = one.module.partition(".")[0]
-                if not one.dots and top and not any(top in table.kinds for table in self.tables):
+                if not one.dots and top and not any(top in table.kinds for table in self._tables(top)):
                     found.setdefault(top, (source.member, one.line))
         return found
 
@@ -179,29 +192,33 @@ class Imports:
                 yield Lost(f"{module}.{each}", source.member, one.line)
 
     def _is_known(self, top: str) -> bool:
-        return any(table.kinds.get(top) == "package" for table in self.tables)
+        return any(table.kinds.get(top) == "package" for table in self._tables(top))
 
     def _kind(self, module: str) -> Kind | None:
-        kinds = {table.kinds.get(module) for table in self.tables}
+        kinds = {table.kinds.get(module) for table in self._tables(module)}
         return next((kind for kind in ("package", "module", "folder") if kind in kinds), None)
 
     def _has(self, module: str) -> bool:
-        return self._kind(module) is not None or any(module in table.declared for table in self.tables)
+        return self._kind(module) is not None or self._is_declared(module)
+
+    def _is_declared(self, module: str) -> bool:
+        return any(module in table.declared for table in self._tables(module))
 
     def _is_made(self, module: str) -> bool:
         """Whether an extension makes a module while it runs, as far as one can see: no file is its own."""
         kind = self._kind(module)
-        if kind is None and any(module in table.declared for table in self.tables):
+        if kind is None and self._is_declared(module):
             return True
         # Folders below an extension hold its declarations: Python takes the extension.
         return kind in (None, "folder") and any(
-            parent in table.built for table in self.tables for parent in _with_parents(module)[:-1]
+            parent in table.built for table in self._tables(module) for parent in _with_parents(module)[:-1]
         )
 
     def _source(self, module: str) -> PythonFacts | None:
-        if any(module in table.built for table in self.tables):
+        tables = self._tables(module)
+        if any(module in table.built for table in tables):
             return None
-        return next((table.sources[module] for table in self.tables if module in table.sources), None)
+        return next((table.sources[module] for table in tables if module in table.sources), None)
 
     def _is_complete(self, module: str) -> bool:
         """Whether the innermost package that is there can have no modules but those of its folder."""

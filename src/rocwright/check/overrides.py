@@ -103,6 +103,10 @@ def _of_table(built_in: ContractTable, table: ContractTable, overlay: Overlay) -
     for rule in table.adopted:
         if rule not in built_in.adopted:
             yield override("adopted", "error", "warning in wheels of others", rule)
+    for project in table.public:
+        # A name of another's own, which takes nothing away, may be told as well.
+        if project not in built_in.public and built_in.is_own(project):
+            yield override("public", f"{project} is in the set", "on pypi.org as well", "set-closed")
 
 
 def _of_row(

@@ -15,13 +15,14 @@ from packaging.utils import (
     InvalidSdistFilename,
     InvalidWheelFilename,
     parse_sdist_filename,
-    parse_wheel_filename,
 )
 
 from rocwright.check.facts import Facts
 from rocwright.errors import InvalidData, InvalidInput, see_who_may_read
 from rocwright.model.findings import Finding, HasFindings, Override, Waiver, Weighed, refusal, weigh
 from rocwright.model.sets import SetManifest
+from rocwright.model.variants import InvalidVariant
+from rocwright.wheel.tags import parse_wheel_name
 
 _MOST_DOCUMENT = 256 << 20
 REPORT_SCHEMA = "rocwright.report/2"
@@ -75,8 +76,8 @@ def size_key(file: str) -> str:
     """What a file is compared under: `torch cp311-cp311-linux_x86_64`, `rocm sdist`; else its name."""
     try:
         if file.endswith(".whl"):
-            project, _, _, tags = parse_wheel_filename(file)
-            return f"{project} {'.'.join(sorted(map(str, tags)))}"
+            project, _, _, tags, label = parse_wheel_name(file)
+            return " ".join(filter(None, (project, ".".join(sorted(map(str, tags))), label)))
         return f"{parse_sdist_filename(file)[0]} sdist"
     except (InvalidWheelFilename, InvalidSdistFilename):
         return file
@@ -146,7 +147,7 @@ def parse_sizes(data: bytes, *, where: str) -> SizeTable:
         pass
     try:
         manifest = msgspec.json.decode(data, type=SetManifest)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, InvalidVariant) as error:
         raise InvalidData(
             f"{where} contains no sizes: it is neither a report nor the manifest of a set",
             where=where,

@@ -6,16 +6,18 @@ Also the quick check of a build job: are the wheels it should have made there, w
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import msgspec
-from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
+from packaging.utils import InvalidWheelFilename, canonicalize_name
 
 from rocwright.check.context import Context, Problem, Request, Rule, SetRule
 from rocwright.check.contract import ContractTable
-from rocwright.check.facts import Facts, ImportTry, Installation
+from rocwright.check.facts import Facts, ImportTry, Installation, VariantFacts
 from rocwright.check.gather import gather_all
+from rocwright.check.gather.variants import index_variants
 from rocwright.check.overrides import effective, lapsed_of
 from rocwright.check.report import Looked, Proved, Report, SizeTable, changes, read_sizes, sizes_of
 from rocwright.check.rules import (
@@ -32,7 +34,8 @@ from rocwright.data import load_table
 from rocwright.errors import InvalidInput, UsageError
 from rocwright.model.findings import Clause, Finding, Severity
 from rocwright.model.gpu import in_order, parse_target
-from rocwright.wheel.tags import cp_version, serves
+from rocwright.model.variants import INDEX_END, split_label
+from rocwright.wheel.tags import cp_version, parse_wheel_name, serves
 
 _ENDINGS = (".whl", ".tar.gz")
 
@@ -42,7 +45,7 @@ class Gathered:
     """What is known before any rule is applied.
 
     `files` are those to judge, `beside` further files of their set; `findings` are about paths that stand for
-    no file.
+    no file, `indexes` what lies beside the files and states which variants there are.
     """
 
     files: tuple[Facts, ...]
@@ -50,11 +53,12 @@ class Gathered:
     request: Request
     contract: ContractTable
     findings: tuple[Finding, ...] = ()
+    indexes: tuple[VariantFacts, ...] = ()
 
     @property
     def context(self) -> Context:
         """What the rules of a set see."""
-        return _context(self.files, self.beside, self.request, self.contract)
+        return _context(self.files, self.beside, self.request, self.contract, indexes=self.indexes)
 
     def judged(self, installations: Sequence[Installation] = ()) -> Report:
         """Every rule applied; see `judge`."""
@@ -65,6 +69,7 @@ class Gathered:
             contract=self.contract,
             findings=self.findings,
             installations=installations,
+            indexes=self.indexes,
         )
 
 
@@ -72,13 +77,14 @@ class Gathered:
 class CheckRequest:
     """What to check, and what is known of it besides.
 
-    A folder stands for the wheels and sdists directly in it. `beside` are further files of the set: the rules
-    of a set hold for them too, those of one file are not applied to them. `targets` are the GPU targets that
-    torch and its extensions were built for; without them device code is not compared. `closed` says that all
-    these files are a complete set, so a requirement that leads out of it is an error. `expect` names projects
-    that must be there. `previous` tells the sizes to compare with: a directory of wheels, the manifest of a
-    set, or a report as JSON. `adopted` are names of files that others built, True for all. Without a
-    `contract` the built-in contract holds. `jobs` threads read the files.
+    A folder stands for the wheels and sdists directly in it, and what states their variants. `beside` are
+    further files of the set: the rules of a set hold for them too, those of one file are not applied to
+    them. `targets` are the GPU targets that torch and its extensions were built for; without them device
+    code is not compared. `closed` says that all these files are a complete set, so a requirement that leads
+    out of it is an error. `expect` names projects that must be there. `previous` tells the sizes to compare
+    with: a directory of wheels, the manifest of a set, or a report as JSON. `adopted` are names of files
+    that others built, True for all. Without a `contract` the built-in contract holds. `jobs` threads read
+    the files.
     """
 
     paths: tuple[Path, ...]
@@ -124,7 +130,13 @@ def gather_paths(asked: CheckRequest) -> Gathered:
         adopted=asked.adopted,
     )
     files, findings = expand(asked.paths)
-    others = [path for path in expand(asked.beside)[0] if path.name not in {file.name for file in files}]
+    names = {file.name for file in files}
+    others = [path for path in expand(asked.beside)[0] if path.name not in names]
+    stating = stated_beside((*asked.paths, *asked.beside))
+    if stating and not (files or others or findings):
+        cause = "it states variants, and none of the wheels that it is about is given"
+        step = "give the wheels as well, or their directory"
+        findings.append(READABLE.broken(stating[0].name, cause, step))
     facts = gather_all([*files, *others], threads=asked.jobs)
     return Gathered(
         tuple(facts[: len(files)]),
@@ -132,6 +144,7 @@ def gather_paths(asked: CheckRequest) -> Gathered:
         request,
         asked.contract or load_table("contract", ContractTable),
         tuple(findings),
+        tuple(map(index_variants, stating)),
     )
 
 
@@ -157,14 +170,16 @@ def judge(
     contract: ContractTable,
     findings: Sequence[Finding] = (),
     installations: Sequence[Installation] = (),
+    indexes: Sequence[VariantFacts] = (),
     rules: Sequence[Rule] = RULES,
     set_rules: Sequence[SetRule] = SET_RULES,
 ) -> Report:
     """Apply every rule to gathered facts; pure.
 
     `findings` are kept in front; `installations` are what came of installing the set, where that was tried.
+    `indexes` are what lies beside the files and states which variants there are.
     """
-    context = _context(files, beside, request, contract, installations)
+    context = _context(files, beside, request, contract, installations, indexes)
     # What was not tried was not judged, either; only that is said.
     tried = any(done.not_tried is None for done in installations)
     set_rules = [
@@ -224,10 +239,11 @@ def _context(
     request: Request,
     contract: ContractTable,
     installations: Sequence[Installation] = (),
+    indexes: Sequence[VariantFacts] = (),
 ) -> Context:
     # A file that cannot be read is still there: what requires it does not lead out of the set.
     named = tuple(one for one in (*files, *beside) if one.unreadable is None or one.project)
-    return Context(contract, request, named, tuple(installations))
+    return Context(contract, request, named, tuple(installations), tuple(indexes))
 
 
 def expand(paths: Iterable[Path]) -> tuple[list[Path], list[Finding]]:
@@ -249,11 +265,23 @@ def expand(paths: Iterable[Path]) -> tuple[list[Path], list[Finding]]:
                 findings.append(EMPTY_FOLDER.broken(path.resolve().name, cause))
         elif path.name.endswith(_ENDINGS):
             files.append(path)
+        elif path.name.endswith(INDEX_END):
+            continue
         else:
             cause = "it is neither a wheel nor an sdist"
             findings.append(READABLE.broken(path.name, cause, "give .whl files"))
     once = {(path.parent.resolve(), path.name): path for path in reversed(files)}
     return list(reversed(once.values())), findings
+
+
+def stated_beside(paths: Iterable[Path]) -> list[Path]:
+    """What states which variants of a version there are, among paths and directly in folders."""
+    found = []
+    for path in paths:
+        with suppress(OSError):  # of a folder that cannot be listed `expand` tells
+            inside = sorted(path.iterdir()) if path.is_dir() else [path]
+            found += [item for item in inside if item.name.endswith(INDEX_END)]
+    return list({path.name: path for path in reversed(found)}.values())[::-1]
 
 
 def _check_one(facts: Facts, context: Context, rules: Sequence[Rule]) -> list[Finding]:
@@ -389,13 +417,13 @@ def _unusual(
 ) -> Iterator[Finding]:
     for name, size in sizes.items():
         try:
-            project, version, _, tags = parse_wheel_filename(name)
+            project, version, _, tags, _ = parse_wheel_name(name)
         except InvalidWheelFilename:
             continue  # the rule `readable` has said so
         if project not in projects:
             continue
         if not serves(map(str, tags), python, platform):
-            spelled = "-".join(name.removesuffix(".whl").split("-")[-3:])
+            spelled = "-".join(split_label(name)[0].removesuffix(".whl").split("-")[-3:])
             yield TAG.broken(name, f"its tag {spelled} does not fit Python {python} on {platform}")
         if size < _SMALL:
             yield SIZE.broken(name, f"it has {size} bytes, which is little for a build with kernels")

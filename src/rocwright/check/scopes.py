@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain
 from pathlib import PurePosixPath
 
 from rocwright.binary.symbols import Symbols, Want, known_symbols
@@ -115,7 +116,7 @@ class Scopes:
         """Whether a library is an extension module, or one needs it."""
         return any(
             one.symbols is not None and one.symbols.inits
-            for one in (elf, *(user.elf for user in self._users(elf)))
+            for one in chain((elf,), (user.elf for user in self._users(elf)))
         )
 
     # Who loads whom.
@@ -195,8 +196,8 @@ class Scopes:
         reach = self.libraries.reach(facts).projects
         return [
             one.symbols
-            for other in self.libraries.files
-            if other.project in reach
+            for project in reach
+            for other in self.libraries.by_project.get(project, ())
             for one in other.elf
             if one.symbols is not None and one.machine == elf.machine
         ]

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
+from rocwright.builder.decide.extension import load_extensions
 from rocwright.builder.decide.family import FamilyPlan
 from rocwright.builder.decide.plan import BuildPlan, BuildRequest, BuiltWheel
-from rocwright.builder.decide.recipe import load_recipes
+from rocwright.builder.decide.recipe import RecipeTable, load_recipes
 from rocwright.builder.family import build_family, last_report
 from rocwright.builder.order import Order, find_sources, plan_only
 from rocwright.builder.rocm.place import RocmPlace, decide_place
 from rocwright.builder.rocm.rocm import Rocm
 from rocwright.builder.run.family import FamilyResult
 from rocwright.builder.units.report import BuildReport
-from rocwright.cli.build_options import Packages, Product, Trees, Where, Work, words
+from rocwright.cli.build_options import Extensions, Packages, Product, Trees, Where, Work, words
 from rocwright.cli.help import names_family
 from rocwright.cli.options import OutputDir
 from rocwright.cli.reply import Reply, replies
@@ -26,11 +29,13 @@ from rocwright.errors import CommandFailed, UsageError
 from rocwright.model.gpu import parse_targets
 from rocwright.model.platforms import this_platform
 from rocwright.model.project import ProjectTable
+from rocwright.pipeline.extensions.wish import Wish, ordered
 from rocwright.sources.changes import verify_checkouts
 from rocwright.sources.lock import read_lock
 from rocwright.system import console
 
-PACKAGES, WHERE, TREES, PRODUCT, WORK = Packages(), Where(), Trees(), Product(), Work()
+PACKAGES, WHERE, TREES, EXTENSIONS = Packages(), Where(), Trees(), Extensions()
+PRODUCT, WORK = Product(), Work()
 
 
 @names_family
@@ -41,6 +46,7 @@ def build(
     packages: Packages = PACKAGES,
     where: Where = WHERE,
     trees: Trees = TREES,
+    extensions: Extensions = EXTENSIONS,
     product: Product = PRODUCT,
     work: Work = WORK,
 ) -> Reply:
@@ -59,7 +65,7 @@ def build(
     json
         Print the result as JSON.
     """
-    return run(Asked(output_dir, packages, where, trees, product, work), Door(beside=Path()))
+    return run(Asked(output_dir, packages, where, trees, product, work, extensions), Door(beside=Path()))
 
 
 @dataclass(frozen=True)
@@ -86,6 +92,7 @@ class Asked:
     trees: Trees
     product: Product
     work: Work
+    extensions: Extensions = EXTENSIONS
 
     def place(self, door: Door) -> RocmPlace:
         """Which ROCm; raises `UsageError` for several."""
@@ -160,6 +167,9 @@ class Asked:
     def _sources(self, door: Door, table: ProjectTable) -> dict[str, str]:
         """Directories of what is to be built; with a lock, of exactly its projects, which are compared."""
         trees = self.trees
+        if self.extensions.wish() is not None and trees.lock is None and trees.root_checkout_dir is None:
+            # What happens to lie here is not meant, only what stands on torch.
+            return {name: str(path) for name, path in trees.given().items()}
         folders = {row.name: row.directory for row in table.projects}
         if trees.lock is not None:
             held = read_lock(trees.lock)
@@ -188,9 +198,14 @@ def run(asked: Asked, door: Door) -> Reply:
     overlay = read_overlay()
     table = load_recipes(overlay)
     order = asked.order(door, overlay)
+    wish = asked.extensions.wish()
     if asked.work.dry_run:
-        plan = plan_only(order, table)
+        with _sketched(order, table, overlay, wish) as (order, table):
+            plan = plan_only(order, table)
         return Reply(plan, lambda: show_plan(plan))
+    if wish is not None:
+        extensions = load_extensions(overlay)
+        order, table = ordered(order, table, extensions, wish, folder=Path(order.work_dir), note=console.say)
     try:
         result = build_family(order, table, note=console.say)
     except CommandFailed as problem:
@@ -200,6 +215,25 @@ def run(asked: Asked, door: Door) -> Reply:
         console.error(problem)
         raise SystemExit(passed_on(problem.status)) from None
     return Reply(result, lambda: show_result(result, order))
+
+
+@contextmanager
+def _sketched(
+    order: Order, table: RecipeTable, overlay: Overlay | None, wish: Wish | None
+) -> Iterator[tuple[Order, RecipeTable]]:
+    """The order with what is wished for, whose sources are looked at and forgotten."""
+    if wish is None:
+        yield order, table
+        return
+    with TemporaryDirectory(prefix="rocwright-sources-") as folder:
+        order, table = ordered(
+            order, table, load_extensions(overlay), wish, folder=Path(folder), note=console.say
+        )
+        for problem in order.problems:
+            console.say(f"in the way: {problem}")
+        for note in order.notes:
+            console.say(note)
+        yield order, table
 
 
 def passed_on(status: int) -> int:

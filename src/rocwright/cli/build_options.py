@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass, make_dataclass
 from pathlib import Path
@@ -17,13 +18,17 @@ from rocwright.data import load_table
 from rocwright.errors import UsageError
 from rocwright.model.platforms import Platform
 from rocwright.model.project import TORCH, ProjectTable
+from rocwright.pipeline.extensions.sources import source_index
+from rocwright.pipeline.extensions.wish import Wish
+from rocwright.sources.project import parse_source, read_list
 from rocwright.system import console
 
 ReleaseType = Literal["ci", "dev", "dev-bkc", "nightly", "nightly-bkc", "prerelease", "release"]
 
 # In help the options stand below these, in this order.
-_ROCM, _SOURCES, _WHEELS, _WORK, _OLDER = map(
-    Group.create_ordered, ("ROCm", "Sources", "Wheels", "Work", "Older spellings")
+_ROCM, _SOURCES, _EXTENSIONS, _WHEELS, _WORK, _OLDER = map(
+    Group.create_ordered,
+    ("ROCm", "Sources", "What stands on torch", "Wheels", "Work", "Older spellings"),
 )
 
 
@@ -175,6 +180,45 @@ class Trees:
             row.project: getattr(self, _field(row, "build"), None) for row in _RECIPES
         }
         return {project: value for project, value in said.items() if value is not None}
+
+
+@Parameter(name="*", group=_EXTENSIONS)
+@dataclass(frozen=True)
+class Extensions:
+    """Projects that are built against a torch that is there: the one beside ROCm's packages."""
+
+    project: Repeated = ()
+    """A project that stands on torch: NAME==VERSION (its sdist), ./DIRECTORY, ./FILE.tar.gz, or
+    git+URL@COMMIT#NAME; may be given several times."""
+
+    projects_file: Place = None
+    """File with such projects, one a line."""
+
+    source_index: str | None = None
+    """Index that has the sdists (default: $PIP_INDEX_URL, else PyPI)."""
+
+    torch: str | None = None
+    """Which torch, where there are several: a version, such as 2.9.1+rocm7.10.0; or the path of a wheel, or
+    of a directory of wheels."""
+
+    allow_downloads: Annotated[bool, Parameter(negative=())] = False
+    """Let the builds of these projects reach the network."""
+
+    def wish(self) -> Wish | None:
+        """What is wished for, None for nothing; raises `UsageError` for what names no project."""
+        sources = [parse_source(text, base=Path.cwd()) for text in self.project]
+        if self.projects_file is not None:
+            sources += read_list(self.projects_file)
+        if not sources:
+            others = {"--torch": self.torch, "--source-index": self.source_index}
+            given = [name for name, value in others.items() if value is not None]
+            if given:
+                raise UsageError(
+                    f"{given[0]} is for projects that stand on torch", next_step="name them with --project"
+                )
+            return None
+        index = self.source_index or source_index(os.environ)
+        return Wish(tuple(sources), index, self.torch, self.allow_downloads)
 
 
 @Parameter(name="*", group=_WHEELS)

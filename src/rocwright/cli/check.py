@@ -11,15 +11,13 @@ from cyclopts import Parameter
 
 from rocwright.check.loading import ask_waivers, load_contract, unused
 from rocwright.check.report import Report
-from rocwright.check.run import CheckRequest, expand
+from rocwright.check.run import CheckRequest, expand, gather_paths
 from rocwright.cli.options import OptionalCount, given_targets
 from rocwright.cli.reply import Reply, replies
 from rocwright.cli.show_check import overlay_lines, show_report, verdict
 from rocwright.data.overlay import read_overlay
 from rocwright.errors import InvalidInput, UsageError
 from rocwright.model.findings import Waiver
-from rocwright.pipeline.check_set import check_set
-from rocwright.pipeline.create_set import state_check
 from rocwright.system import console, days
 from rocwright.system.limits import available_cores
 
@@ -109,7 +107,13 @@ def check(
         console.say(line)
     # What is stated of a set says, too, that it was not installed.
     wanted = install if install or statements is not None else None
-    report = check_set(asked, install=wanted, note=console.say if install else lambda _: None)
+    if wanted is None:
+        report = gather_paths(asked).judged()
+    else:
+        # With them comes the store, which takes longer to import than a small wheel to check.
+        from rocwright.pipeline.check_set import check_set
+
+        report = check_set(asked, install=wanted, note=console.say if install else lambda _: None)
     seconds = time.monotonic() - began
     left = len(report.weighed(waivers, today).refused)
     more = {"left": left, "waivers": waivers, "seconds": round(seconds, 2)}
@@ -122,6 +126,8 @@ def check(
 
 
 def _state(folder: Path, paths: tuple[Path, ...], report: Report, waivers: tuple[Waiver, ...]) -> None:
+    from rocwright.pipeline.create_set import state_check  # slow to import, and few runs state anything
+
     try:
         stated = state_check(folder, paths, report, waivers)
     except InvalidInput as error:

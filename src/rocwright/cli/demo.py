@@ -27,6 +27,9 @@ from rocwright.system.limits import available_cores
 from rocwright.system.progress import Progress
 from rocwright.system.venv import uv_command
 
+# Below the work directory. Split wheels have the names of whole ones, and no store has both under one name.
+_SPLIT_STORE = "split-store"
+
 
 class _Defaults(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     targets: tuple[str, ...]
@@ -108,7 +111,8 @@ class DemoReport(msgspec.Struct, frozen=True):
     """A finished demo: its steps as `RunReport` has them, where to look, and lines that work as they stand.
 
     `install` are lines by installer, `not_tested` the tests that wanted a GPU, by suite, `skipped` counts all
-    others that were skipped, `next` are commands to try on what was made.
+    others that were skipped, `next` are commands to try on what was made; the last of them serves it. The two
+    lines of `by_gpu` install the device code of whatever GPU the machine has, once those of `next` were run.
     """
 
     steps: tuple[StepRecord, ...]
@@ -121,6 +125,7 @@ class DemoReport(msgspec.Struct, frozen=True):
     not_tested: dict[str, tuple[str, ...]]
     skipped: int
     next: tuple[str, ...]
+    by_gpu: tuple[str, ...]
 
 
 def say_beginning(options: RunOptions, steps: int) -> None:
@@ -154,6 +159,7 @@ def finished(report: RunReport, options: RunOptions, page: Path) -> DemoReport:
         not_tested={suite: tuple(map(_test, held)) for suite, held in wanting.items() if held},
         skipped=sum(map(len, reasons.values())) - sum(map(len, wanting.values())),
         next=tuple(_next(report, options)),
+        by_gpu=_by_gpu(report, options),
     )
 
 
@@ -164,13 +170,33 @@ def _next(report: RunReport, options: RunOptions) -> Iterator[str]:
     family = _value(report, "stage", StagedSet).manifest.family
     torch = next(iter(workspace.torch_wheels.glob("torch-*.whl")))
     yield f"{rocwright} check {_short(workspace.rocm_wheels)} {_short(workspace.torch_wheels)}"
-    yield f"{rocwright} kpack split {_short(torch)} --output-dir {split}"
+    yield f"{rocwright} wheel split {_short(torch)} --variants --output-dir {split}"
     yield f"{rocwright} kpack verify {split}"
+    # The release itself stays whole: the HIP runtime of a distribution may be older than split device code.
+    triton = _short(next(iter(workspace.torch_wheels.glob("triton-*.whl"))))
+    yield (
+        f"{rocwright} set create {_short(workspace.rocm_wheels)} {triton} {split} --family {family} "
+        f"--no-install --stage --store {_short(workspace.root / _SPLIT_STORE)}"
+    )
     index = _value(report, "promote", Released).index_url
     yield f"{rocwright} detect --target {options.targets[0]} --index {index}"
     yield f"{rocwright} set show release:{family} --store {store}"
     yield f"{rocwright} pipeline show --run-id {options.run_id} --store {store}"
     yield f"{rocwright} store serve --store {store} --port 0"
+
+
+def _by_gpu(report: RunReport, options: RunOptions) -> tuple[str, ...]:
+    """The line that makes a view of the split wheels for this machine, and that by which uv installs."""
+    work = options.workspace.root
+    family = _value(report, "stage", StagedSet).manifest.family
+    index = (work / _SPLIT_STORE / "v2-staging" / family).as_uri()
+    rocwright, uv = _program(Path(sys.executable).with_name("rocwright")), _program(Path(uv_command()))
+    view, env, python = work / "view", _short(work / "try-view"), _short(Path(sys.executable))
+    return (
+        f"{rocwright} detect --index {index}/ --view {_short(view)}",
+        f"{uv} venv --quiet --clear --python {python} {env} && {uv} pip install --python {env} "
+        f"--preview-features wheel-variants --index {view.as_uri()} torch",
+    )
 
 
 def show(report: DemoReport, options: RunOptions) -> None:
@@ -196,6 +222,9 @@ def show(report: DemoReport, options: RunOptions) -> None:
         console.out(f"Skipped for other reasons: {report.skipped} tests; {_short(workspace.log('test-pip'))}")
     console.out("\nTry next:")
     for line in report.next:
+        console.out(f"  {line}")
+    console.out("\nThen, on a machine with an AMD GPU, its device code without naming it:")
+    for line in report.by_gpu:
         console.out(f"  {line}")
     console.out("\nPyTorch itself, on a ROCm that it supports: docs/how-to/build-wheels.md")
 

@@ -10,7 +10,8 @@ from cyclopts import Parameter
 
 from rocwright.cli.options import Text, given_targets, tell_age, tell_replaced
 from rocwright.cli.reply import OnlyJson, Reply, replies
-from rocwright.compat.detector import answer, shown
+from rocwright.compat.detector import Answer, Viewed, answer, shown
+from rocwright.compat.detector import view as write_view
 from rocwright.data import load_table
 from rocwright.data.overlay import read_overlay
 from rocwright.errors import InvalidInput, NoGpu, Unreachable, UsageError
@@ -38,6 +39,7 @@ def detect(
     pre: Annotated[bool, Parameter(negative="")] = False,
     python: str | None = None,
     offline: Annotated[bool, Parameter(negative="")] = False,
+    view: Path | None = None,
     target: list[str] | None = None,
     from_windows: Path | None = None,
     root: Path = Path("/"),
@@ -66,6 +68,9 @@ def detect(
         Version of Python, such as 3.12 (default: the one that runs this).
     offline
         Do not ask the index: print the lines unchecked.
+    view
+        A directory: write a view of the index there, whose wheel variants know this machine's GPUs, and print
+        the line by which uv takes the right device from it.
     target
         A GPU target, instead of this machine's GPUs.
     from_windows
@@ -77,19 +82,29 @@ def detect(
     """
     given_targets(",".join(target or ()))
     if index_name.strip():
-        index, kind = _named(index, index_name.strip(), kind)
+        index, named_kind = _named(index, index_name.strip(), kind)
+        kind = named_kind if view is None else kind
     tell_replaced(index)
-    found = answer(
-        root=root,
-        from_windows=from_windows,
-        targets=target or (),
-        index=index,
-        kind=kind,
-        torch=torch,
-        pre=pre,
-        python=python,
-        offline=offline,
-    )
+    found: Answer | Viewed
+    if view is None:
+        found = answer(
+            root=root,
+            from_windows=from_windows,
+            targets=target or (),
+            index=index,
+            kind=kind,
+            torch=torch,
+            pre=pre,
+            python=python,
+            offline=offline,
+        )
+    elif index is None or kind or torch or pre or python or offline:
+        raise UsageError(
+            "--view shows all that an index has",
+            next_step="give it --index or --index-name, and no --kind, --torch, --pre, --python or --offline",
+        )
+    else:
+        found = write_view(view, index, root=root, from_windows=from_windows, targets=target or ())
     out, err = shown(found)
 
     def show() -> None:
@@ -104,6 +119,7 @@ def detect(
     if found.exit_status == NoGpu.exit_code:
         raise NoGpu(last, next_step="name a GPU of another machine: rocwright detect --target TARGET")
     if found.exit_status == Unreachable.exit_code:
-        raise Unreachable(last, next_step="check the address; --offline prints the lines unchecked")
+        step = "--offline prints the lines unchecked" if view is None else "the index installs without a view"
+        raise Unreachable(last, next_step=f"check the address; {step}")
     if found.exit_status:
         raise InvalidInput("a GPU is not identified, or has no packages", next_step="see the lines above")

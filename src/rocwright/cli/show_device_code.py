@@ -86,6 +86,8 @@ def show_wheel(done: WheelSplit, seconds: float) -> None:
         parts = f"host {host} + {len(done.device)} device wheels {device}"
         console.out(f"{name}: {fat} -> {parts}, {seconds:.1f} s", hang=2)
         _sizes("device wheel", ((Path(one.path).name, one.size) for one in done.device))
+        if done.selectors:
+            console.out(f"{len(done.selectors)} wheels choose among them, where installers speak variants")
         console.out(f"{done.identical}/{done.objects} code objects identical, {done.libraries} libraries")
     else:
         state = "is split already" if done.already_split else "has no device code to split"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -52,12 +53,12 @@ def _module() -> ModuleType:
 
 
 @cache
-def _answers() -> ModuleType:
-    """The module of the wheel that answers; its package gets `_detect` from where it lies."""
+def _answers(name: str = "_answer") -> ModuleType:
+    """A module of the wheel, that which answers; its package gets `_detect` from where it lies."""
     _module()
     directory = shipped_directory("runtime") / "detect" / "src" / "rocwright_detect"
     _load(_PACKAGE, directory / "__init__.py", submodule_search_locations=[str(directory)])
-    return importlib.import_module(f"{_PACKAGE}._answer")
+    return importlib.import_module(f"{_PACKAGE}.{name}")
 
 
 def detect(nodes: Path = KFD_NODES) -> Detected:
@@ -108,8 +109,8 @@ class IndexReply(msgspec.Struct, frozen=True):
     pythons: tuple[str, ...]
 
 
-class Answer(msgspec.Struct, frozen=True):
-    """What `rocwright-detect` answers; see `answer` in `runtime/detect`."""
+class DetectorReport(msgspec.Struct, frozen=True):
+    """What is known of this machine, or of targets that somebody named; `exit_status` is the verdict."""
 
     platform: str
     source: str | None
@@ -118,10 +119,38 @@ class Answer(msgspec.Struct, frozen=True):
     notes: tuple[str, ...]
     targets: tuple[str, ...]
     unserved: tuple[Unserved, ...]
+    exit_status: int
+
+
+class Answer(DetectorReport, frozen=True, kw_only=True):
+    """What `rocwright-detect` answers; see `answer` in `runtime/detect`."""
+
     install: tuple[Lines, ...]
     suggested: tuple[Lines, ...]
     asked: IndexReply | None
-    exit_status: int
+
+
+class IndexView(msgspec.Struct, frozen=True):
+    """A view of an index, and `uv`, what installs from it: None without a view; `problem` may say why.
+
+    `properties` are what the view states of the machine: by namespace and feature, values, best first.
+    """
+
+    directory: str
+    index: str
+    problem: str | None
+    requests: int
+    projects: int
+    variants: int
+    properties: dict[str, dict[str, tuple[str, ...]]]
+    changed: bool
+    uv: str | None
+
+
+class Viewed(DetectorReport, frozen=True, kw_only=True):
+    """What `rocwright-detect view` answers."""
+
+    view: IndexView
 
 
 def answer(
@@ -142,27 +171,56 @@ def answer(
 
     Raises `UsageError` for options that make no sense and for a file that cannot be read.
     """
-    module = _answers()
+    words = _looked_at(from_windows, targets)
+    with _told():
+        found = _answers().answer(str(root), *words, index, kind, torch, pre, python, offline)
+    return msgspec.convert(found, Answer)
+
+
+def view(
+    directory: Path,
+    index: str,
+    *,
+    root: Path = Path("/"),
+    from_windows: Path | None = None,
+    targets: Sequence[str] = (),
+) -> Viewed:
+    """Write a view of an index with wheel variants for this machine's GPUs, from which uv takes their device.
+
+    Raises `UsageError` as `answer`, and where the directory holds anything but an earlier view.
+    """
+    words = _looked_at(from_windows, targets)
+    with _told():
+        found = _answers("_view").answer(index, str(directory), str(root), *words)
+    return msgspec.convert(found, Viewed)
+
+
+def _looked_at(from_windows: Path | None, targets: Sequence[str]) -> tuple[str | None, list[str]]:
     try:
-        text = None if from_windows is None else module.text_of(str(from_windows))
+        text = None if from_windows is None else _answers().text_of(str(from_windows))
     except OSError as error:
         raise UsageError(
             f"{from_windows} cannot be read: {error.strerror}",
             where=from_windows,
             next_step=see_who_may_read(str(from_windows)),
         ) from error
+    return text, list(targets)
+
+
+@contextmanager
+def _told() -> Iterator[None]:
     try:
-        found = module.answer(str(root), text, list(targets), index, kind, torch, pre, python, offline)
+        yield
     except ValueError as error:
         raise UsageError(
             str(error), next_step="`rocwright detect --help` shows how each option is written"
         ) from error
-    return msgspec.convert(found, Answer)
 
 
-def shown(found: Answer) -> tuple[list[str], list[str]]:
+def shown(found: Answer | Viewed) -> tuple[list[str], list[str]]:
     """The answer for people: lines of data (GPUs, what installs), and lines of talk."""
     out: list[str] = []
     err: list[str] = []
-    _answers().show(msgspec.to_builtins(found), out.append, err.append)
+    module = _answers("_view" if isinstance(found, Viewed) else "_answer")
+    module.show(msgspec.to_builtins(found), out.append, err.append)
     return out, err

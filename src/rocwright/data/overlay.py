@@ -28,6 +28,7 @@ OVERLAID = (
     "compat_libraries",
     "contract",
     "distributions",
+    "extensions",
     "families",
     "gpus",
     "indexes",

@@ -17,10 +17,11 @@ from typing import IO
 
 import zstandard
 
-from rocwright.binary.view import mapped
-from rocwright.device_code.fatbin import Bundle, CodeObject, device_code
+from rocwright.binary.view import Mapped, mapped
+from rocwright.device_code.fatbin import Bundle, CodeObject, code_in, device_code
 from rocwright.device_code.kpack import DIRECTORY, PLACEHOLDER, SUFFIX, ArchiveWriter, Entry, Marker
 from rocwright.device_code.split import Kept, LibraryPlan, plan_library
+from rocwright.device_code.unpack import PackedStream, require_hash, unpack
 from rocwright.errors import IntegrityError, InvalidInput, UsageError
 from rocwright.model.gpu import is_target, less_specific, parse_target
 from rocwright.system.files import CHUNK, atomic_write
@@ -62,6 +63,15 @@ class _Item:
 
 
 @dataclass(frozen=True)
+class _Unpacked:
+    """A bundle whose hash is still to be compared."""
+
+    file: Mapped
+    packed: PackedStream
+    data: bytes
+
+
+@dataclass(frozen=True)
 class _Frame:
     """A compressed code object; holds nothing of the library."""
 
@@ -80,21 +90,24 @@ def store(
     level: int = DEFAULT_LEVEL,
     threads: int = 2,
     prove: bool = True,
+    verified: bool = False,
 ) -> Stored:
     """Write the code of all plans into one archive for each target, at `path_of(target)`.
 
     `plans` may be made on the way. Bytes do not depend on `threads`. All archives appear whole at the end or
     not at all. `prove` unpacks every frame again and compares it with its code object; only those count as
-    `identical`. Raises `InvalidBundle` for damaged code, `IntegrityError` when a frame differs.
+    `identical`. It also compares each compressed bundle with its hash, unless the files were `verified` by
+    digests of their own. Raises `InvalidBundle` for damaged code, `IntegrityError` when a frame differs.
     """
     stored = Stored()
     with ExitStack() as open_files:
         archives: dict[str, ArchiveWriter] = {}
         work = _Packer(level, prove)
+        items = _items(plans, threads, prove and not verified)
         total = sum(map(_code_size, plans)) if isinstance(plans, Sequence) else None
         with (
             counted("compressing device code", total) as count,
-            closing(in_order(work, _items(plans, threads), threads=threads, window=_WINDOW)) as outcomes,
+            closing(in_order(work, items, threads=threads, window=_WINDOW)) as outcomes,
         ):
             for frame in filter(None, outcomes):
                 count.add(frame.code.size)
@@ -152,8 +165,11 @@ def _enter(archive: ArchiveWriter, frame: _Frame, stored: Stored) -> None:
     stored.unpacked[code.target] += code.size
 
 
-def _items(plans: Iterable[LibraryPlan], threads: int) -> Iterator[tuple[_Item | None, int]]:
-    """Code objects with their weight in bytes.
+_Job = _Item | _Unpacked | None  # something to do for a thread, or nothing
+
+
+def _items(plans: Iterable[LibraryPlan], threads: int, hashed: bool) -> Iterator[tuple[_Job, int]]:
+    """Code objects with their weight in bytes; with `hashed`, before them the unpacked bundle they lie in.
 
     An unpacked bundle stays in memory until its last code object is done. Before the next one is unpacked a
     weight that fills the window makes the threads finish, unless both fit beside each other.
@@ -166,13 +182,21 @@ def _items(plans: Iterable[LibraryPlan], threads: int) -> Iterator[tuple[_Item |
                 yield None, _WINDOW
             unpacked = bundle.memory
             # In a frame of its own, whose variables do not hold this bundle while the next is unpacked.
-            yield from _code_of(plan, bundle, indices, least)
+            yield from _code_of(plan, bundle, indices, least, hashed)
 
 
 def _code_of(
-    plan: LibraryPlan, bundle: Bundle, indices: tuple[int, ...], least: int
-) -> Iterator[tuple[_Item | None, int]]:
-    for code, data in device_code(plan.file, bundle):
+    plan: LibraryPlan, bundle: Bundle, indices: tuple[int, ...], least: int, hashed: bool
+) -> Iterator[tuple[_Job, int]]:
+    if bundle.packed is None:
+        found = device_code(plan.file, bundle)
+    else:
+        unpacked = unpack(plan.file, bundle.packed)
+        if hashed:
+            # Weighs nothing: it is done before the code objects in it, which weigh as much as all of it.
+            yield _Unpacked(plan.file, bundle.packed, unpacked), 0
+        found = code_in(bundle, unpacked)
+    for code, data in found:
         weight = code.size if bundle.memory else max(least, code.size // _SHARE)
         yield _Item(plan, indices, code, data), weight
 
@@ -189,15 +213,18 @@ def _compressor(level: int, large: bool) -> zstandard.ZstdCompressor:
 
 
 class _Packer:
-    """Compresses one code object and proves the frame; runs on any thread."""
+    """Compresses one code object and proves the frame, or compares a bundle's hash; runs on any thread."""
 
     def __init__(self, level: int, prove: bool) -> None:
         self.level, self.prove = level, prove
         self.tools = threading.local()
 
-    def __call__(self, item: _Item | None) -> _Frame | None:
-        if item is None:
-            return None
+    def __call__(self, item: _Job) -> _Frame | None:
+        if isinstance(item, _Unpacked):
+            require_hash(item.file, item.packed, item.data)
+        return self._frame(item) if isinstance(item, _Item) else None
+
+    def _frame(self, item: _Item) -> _Frame:
         if not hasattr(self.tools, "packers"):
             self.tools.packers = {large: _compressor(self.level, large) for large in (False, True)}
             self.tools.unpacker = zstandard.ZstdDecompressor()

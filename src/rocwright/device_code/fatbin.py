@@ -39,6 +39,7 @@ from rocwright.device_code.unpack import (
     PackedStream,
     header_complete,
     invalid_bundle,
+    require_hash,
     unpack,
     unpack_head,
 )
@@ -179,8 +180,15 @@ def device_code(file: Mapped, bundle: Bundle) -> list[tuple[CodeObject, memoryvi
     """
     if bundle.packed is None:
         return [(e, file.slice(e.offset, e.size)) for e in bundle.entries if e.target]
-    data = memoryview(unpack(file, bundle.packed))
-    return [(e, data[e.offset : e.offset + e.size]) for e in bundle.entries if e.target]
+    data = unpack(file, bundle.packed)
+    require_hash(file, bundle.packed, data)
+    return code_in(bundle, data)
+
+
+def code_in(bundle: Bundle, data: bytes) -> list[tuple[CodeObject, memoryview]]:
+    """The device entries of a compressed bundle in its order, each with its bytes in the unpacked `data`."""
+    whole = memoryview(data)
+    return [(e, whole[e.offset : e.offset + e.size]) for e in bundle.entries if e.target]
 
 
 def _scan(file: View, start: int, end: int, peeked: Mapping[int, bytes]) -> Iterator[Bundle]:

@@ -33,10 +33,12 @@ _FRAMES_HEAD = struct.Struct("<4BiI")
 _FRAMES_FORM = (1, 0x1B, 0x03, 0x3B)
 # ModRM of an operand that is relative to the instruction: the 32 bits behind it are of the layout.
 _RELATIVE_OPERAND = re.compile(rb"[\x05\x0d\x15\x1d\x25\x2d\x35\x3d]")
+_LENGTH = struct.Struct("<Q")
 _SYMBOL_VALUE = range(8, 16)
 # Tables of names and versions, which no address stands in.
 _NAMES = (".dynstr", ".gnu.version", ".gnu.version_r", ".gnu.version_d")
 _TEXTS = ".rodata"
+_TOGETHER = 1 << 20
 
 
 def host_identity(elf: Elf, file: Mapped, wrappers: tuple[Wrapper, ...]) -> str:
@@ -47,8 +49,10 @@ def host_identity(elf: Elf, file: Mapped, wrappers: tuple[Wrapper, ...]) -> str:
     """
     digest = hashlib.sha256()
     for piece in _pieces(elf, file, wrappers):
-        digest.update(len(piece).to_bytes(8, "little"))
+        digest.update(_LENGTH.pack(len(piece)))
         digest.update(piece)
+    for pieces in _functions(elf, file):
+        digest.update(pieces)
     return digest.hexdigest()[: len(NO_BUILD)]
 
 
@@ -65,7 +69,6 @@ def _pieces(elf: Elf, file: Mapped, wrappers: tuple[Wrapper, ...]) -> Iterator[b
             yield _symbols(elf, file, section)
         elif section.name in _NAMES or (section.name == _TEXTS and _near_code(elf, section)):
             yield file.slice(section.offset, section.size)
-    yield from _functions(elf, file)
 
 
 def _own(elf: Elf) -> Iterator[Section]:
@@ -96,21 +99,30 @@ def _symbols(elf: Elf, file: Mapped, table: Section) -> bytes:
     return bytes(rows)
 
 
-def _functions(elf: Elf, file: Mapped) -> Iterator[bytes]:
-    """Where each function starts in its section, and its bytes up to the first that may refer to data."""
+def _functions(elf: Elf, file: Mapped) -> Iterator[bytearray]:
+    """Where each function starts in its section, and its bytes up to the first that may refer to data.
+
+    Each behind its length, and many together: a large library has half a million.
+    """
     starts = _starts(elf, file)
     for section in _own(elf):
         if not section.flags & fmt.SHF_EXECINSTR or section.type == fmt.SHT_NOBITS:
             continue
         first = bisect_left(starts, section.addr)
         its = [at - section.addr for at in starts[first : bisect_left(starts, section.addr + section.size)]]
-        yield array("Q", its).tobytes()
+        gathered = bytearray(_LENGTH.pack(8 * len(its)) + array("Q", its).tobytes())
         # Of fixed addresses, any 32 bits may be one; other machines have other instructions.
         if elf.kind == "dyn" and elf.machine == fmt.EM_X86_64 and _near_code(elf, section):
             code = file.slice(section.offset, section.size)
             for start, end in pairwise([*its, len(code)]):
                 found = _RELATIVE_OPERAND.search(code, start, end)
-                yield bytes(code[start : found.start() if found else end])
+                known = code[start : found.start() if found else end]
+                gathered += _LENGTH.pack(len(known))
+                gathered += known
+                if len(gathered) >= _TOGETHER:
+                    yield gathered
+                    gathered = bytearray()
+        yield gathered
 
 
 def _starts(elf: Elf, file: Mapped) -> list[int]:

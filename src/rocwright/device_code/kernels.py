@@ -9,14 +9,15 @@ can be read out of the code without a disassembler. Source: clang's CGCUDANV.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import NamedTuple
+from itertools import chain
+from typing import NamedTuple, TypeVar
 
 from rocwright.binary import elf as fmt
-from rocwright.binary.elf import Elf, Section, read_elf
+from rocwright.binary.elf import Elf, Section, Segment, read_elf
 from rocwright.binary.view import View
-from rocwright.device_code.instructions import LONGEST_STUB, CodeReference, jump_of, steps
+from rocwright.device_code.instructions import LONGEST_STUB, Call, calls, jump_of
 from rocwright.device_code.wrappers import (
     SECTION,
     WRAPPER,
@@ -27,6 +28,7 @@ from rocwright.device_code.wrappers import (
 )
 from rocwright.errors import InvalidElf
 
+_T = TypeVar("_T")
 _OPENS, _REGISTERS = b"__hipRegisterFatBinary", b"__hipRegisterFunction"
 _JUMP_SLOTS = (23, 2)  # DT_JMPREL, DT_PLTRELSZ
 _SHT_INIT_ARRAY = 14
@@ -34,6 +36,7 @@ _NAME = re.compile(rb"[A-Za-z_.$][0-9A-Za-z_.$]*\Z")
 # Between two registrations lie some dozens of bytes; where none follows for so long, the constructor is over.
 _SILENCE = 1 << 10
 _LONGEST_NAME = 1 << 16
+_NAME_STEPS = (1 << 8, 1 << 12, _LONGEST_NAME)  # how much is read for a name: most are short
 _MOST_SYMBOLS = 1 << 17  # of a code object: the largest real ones have some ten thousand
 _UNKNOWN = -1  # the number of a wrapper that cannot be told
 _DESCRIPTOR = b".kd"  # what the symbol of a kernel's descriptor ends with
@@ -83,9 +86,9 @@ class _Constructors:
         wanted = {number: name for number, name in names if name in (_OPENS, _REGISTERS)}
         if not wanted:
             return {}
-        words = relocations(self.elf, self.file)
-        slots = relocations(self.elf, self.file, tags=_JUMP_SLOTS)
-        return {place: wanted[info >> 32] for place, _, info, _ in (*words, *slots) if info >> 32 in wanted}
+        tables = (relocations(self.elf, self.file), relocations(self.elf, self.file, tags=_JUMP_SLOTS))
+        entries = chain.from_iterable(zip(table.places, table.infos, strict=True) for table in tables)
+        return {place: wanted[info >> 32] for place, info in entries if info >> 32 in wanted}
 
     def _starts(self) -> list[int]:
         """Addresses of the constructors."""
@@ -97,7 +100,8 @@ class _Constructors:
             for place in range(start, end - end % 8, 8)
         }
         relative = set(relative_places(self.elf, self.file))
-        for place, _, _, addend in relocations(self.elf, self.file):
+        table = relocations(self.elf, self.file)
+        for place, addend in zip(table.places, table.addends, strict=True):
             if place in starts and place not in relative:
                 starts[place] = addend
         return sorted({value for value in starts.values() if value})
@@ -111,64 +115,75 @@ class _Constructors:
             return
         self.seen.add(start)
         inner: dict[int, int] = {}
-        at, name, handed, opened = start, None, _UNKNOWN, wrapper
+        at, opened = start, wrapper
+        made: list[int] = []  # addresses, of which those count that were not there at the last call
+        named = handed = 0
         while (code := self._code(at)) is not None:
             end = at
-            for step in steps(self.elf.machine, code, at, fixed=self.elf.kind == "exec"):
-                if step.kind == "address":
-                    name = self._string(step.target) or name
-                    handed = self._wrapper(step.target, handed)
-                else:
-                    called = self._called(step)
-                    if called == _REGISTERS:
-                        end = step.after
-                        if name is not None:
-                            yield _UNKNOWN if opened is None else opened, name
-                        name = None
-                    elif called == _OPENS:
-                        end, opened, handed, self.opened = step.after, handed, _UNKNOWN, True
-                    elif opened is not None and step.kind == "call":
-                        inner.setdefault(step.target, opened)
-                if step.place - end > _SILENCE:
+            waiting: list[Call] = []
+            for call in calls(self.elf.machine, code, at, fixed=self.elf.kind == "exec"):
+                if call.place - end > _SILENCE:
                     break
+                waiting.append(call)
+                called = self._called(call)
+                if called is None:
+                    if opened is not None and not call.through:
+                        inner.setdefault(call.target, opened)
+                    continue
+                made += chain.from_iterable(one.made() for one in waiting)
+                waiting.clear()
+                end = call.after
+                if called == _REGISTERS:
+                    name = _last(self._string, made[named:])
+                    if name is not None:
+                        yield _UNKNOWN if opened is None else opened, name
+                    named = len(made)
+                else:
+                    number = _last(self._wrapper, made[handed:])
+                    opened = _UNKNOWN if number is None else number
+                    handed, self.opened = len(made), True
             if end == at:
                 break
             at = end
-        for called_at, number in inner.items() if wrapper is None else ():
-            yield from self._registered(called_at, number)
+        for called_at, its in inner.items() if wrapper is None else ():
+            yield from self._registered(called_at, its)
 
-    def _wrapper(self, vaddr: int, default: int) -> int:
+    def _wrapper(self, vaddr: int) -> int | None:
         """The number of the wrapper at an address."""
-        section = self.elf.sections.get(SECTION)
-        if section is None or not section.addr <= vaddr < section.addr + section.size:
-            return default
-        number, rest = divmod(vaddr - section.addr, WRAPPER.size)
-        return default if rest else number
+        return self._wrappers.index(vaddr) if vaddr in self._wrappers else None
 
-    def _code(self, vaddr: int) -> bytes | None:
+    @cached_property
+    def _wrappers(self) -> range:
+        """Addresses of wrappers."""
+        section = self.elf.sections.get(SECTION)
+        return range(0) if section is None else range(section.addr, section.addr + section.size, WRAPPER.size)
+
+    def _code(self, vaddr: int, length: int = 4 * _SILENCE) -> bytes | None:
         """Some code from there; None outside of it."""
-        for segment in self.elf.segments_of(fmt.PT_LOAD):
-            if segment.flags & fmt.PF_X and 0 <= vaddr - segment.vaddr < segment.filesz:
+        for segment in self._programs:
+            if 0 <= vaddr - segment.vaddr < segment.filesz:
                 start = vaddr - segment.vaddr
-                return self.file.read_at(segment.offset + start, min(4 * _SILENCE, segment.filesz - start))
+                return self.file.read_at(segment.offset + start, min(length, segment.filesz - start))
         return None
 
-    def _called(self, step: CodeReference) -> bytes | None:
-        """Which of the two functions is called, at a place in the code or through a word."""
-        if step.kind == "through":
-            return self._functions.get(step.target)
-        if step.target not in self._stubs:
-            jump = self._jump(step.target)
-            if jump and jump.kind == "call":
-                jump = self._jump(jump.target)
-            self._stubs[step.target] = (
-                self._functions.get(jump.target) if jump and jump.kind == "through" else None
-            )
-        return self._stubs[step.target]
+    @cached_property
+    def _programs(self) -> list[Segment]:
+        return [s for s in self.elf.segments_of(fmt.PT_LOAD) if s.flags & fmt.PF_X]
 
-    def _jump(self, vaddr: int) -> CodeReference | None:
-        code = self._code(vaddr)
-        return jump_of(self.elf.machine, code[:LONGEST_STUB], vaddr) if code else None
+    def _called(self, call: Call) -> bytes | None:
+        """Which of the two functions is called, at a place in the code or through a word."""
+        if call.through:
+            return self._functions.get(call.target)
+        if call.target not in self._stubs:
+            jump = self._jump(call.target)
+            if jump and not jump.through:
+                jump = self._jump(jump.target)
+            self._stubs[call.target] = self._functions.get(jump.target) if jump and jump.through else None
+        return self._stubs[call.target]
+
+    def _jump(self, vaddr: int) -> Call | None:
+        code = self._code(vaddr, LONGEST_STUB)
+        return jump_of(self.elf.machine, code, vaddr) if code else None
 
     @cached_property
     def _stubs(self) -> dict[int, bytes | None]:
@@ -180,9 +195,11 @@ class _Constructors:
         for section in self._constants:
             if section.addr <= vaddr < section.addr + section.size:
                 at = vaddr - section.addr
-                text = self.file.read_at(section.offset + at, min(_LONGEST_NAME, section.size - at))
-                text, end, _ = text.partition(b"\0")
-                return text.decode("ascii") if end and _NAME.match(text) else None
+                for most in _NAME_STEPS:
+                    text = self.file.read_at(section.offset + at, min(most, section.size - at))
+                    name, end, _ = text.partition(b"\0")
+                    if end:
+                        return name.decode("ascii") if _NAME.match(name) else None
         return None
 
     @cached_property
@@ -196,6 +213,11 @@ class _Constructors:
             and s.type == fmt.SHT_PROGBITS
             and s.name != fmt.HIP_FATBIN
         ]
+
+
+def _last(tell: Callable[[int], _T | None], addresses: Sequence[int]) -> _T | None:
+    """What is told of the last address that anything is told of."""
+    return next((told for told in map(tell, reversed(addresses)) if told is not None), None)
 
 
 class Strange(NamedTuple):

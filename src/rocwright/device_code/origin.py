@@ -10,13 +10,15 @@ from __future__ import annotations
 import hashlib
 import posixpath
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
 
 from rocwright.device_code.kpack import DIRECTORY, NO_BUILD, SUFFIX
+from rocwright.device_code.source import Given, Source
 from rocwright.device_code.tree.names import package_of
-from rocwright.errors import InvalidArchive
+from rocwright.errors import InvalidArchive, InvalidInput
 from rocwright.model.gpu import is_target, parse_target
 
 ORIGIN_SCHEMA = "rocwright.kpack-origin/1"
@@ -24,6 +26,8 @@ ENDING = ".json"
 LARGEST_ORIGIN = 1 << 20
 _SCHEMA_BYTES = b"rocwright.kpack-origin"
 _AGAIN = "split again from the original"
+# Of an archive the hex sha256, and the path of the file that names it.
+Named = tuple[str, str]
 
 
 class SplitOrigin(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -100,6 +104,48 @@ def origin_at(path: Path) -> SplitOrigin | None:
     except (OSError, InvalidArchive):
         pass
     return None
+
+
+def origin_in(source: Source) -> SplitOrigin | None:
+    """What a file says of itself, in a wheel or not; None where it says nothing of the kind."""
+    if source.link is None and source.installed.endswith(ENDING) and source.size <= LARGEST_ORIGIN:
+        with suppress(InvalidInput):
+            return parse_origin(source.open().read_at(0, source.size), posixpath.basename(source.installed))
+    return None
+
+
+def named_archives(said: Iterable[tuple[str, SplitOrigin]]) -> dict[str, Named]:
+    """The archives that parts name, by path; `said` is what each says, with the path of its file."""
+    return {
+        posixpath.join(posixpath.dirname(path), origin.archive(target)): (sha256, path)
+        for path, origin in said
+        if not isinstance(origin.archives, msgspec.UnsetType)
+        for target, sha256 in origin.archives.items()
+    }
+
+
+def unlike_named(found: str, named: Named) -> str | None:
+    """Why an archive with the hex sha256 `found` is not the one that is named; None where it is."""
+    wanted, path = named
+    if found == wanted:
+        return None
+    return f"it is of another build, or damaged: its sha256 is {found[:12]}…, and {path} names {wanted[:12]}…"
+
+
+def unlike_beside(archive: Given) -> str | None:
+    """The same of an archive and the files beside it; None also where none of them names it."""
+    said = ((one.installed, origin_in(one)) for one in archive.beside())
+    named = named_archives((path, origin) for path, origin in said if origin).get(archive.installed)
+    if named is None:
+        return None
+    file = archive.open()
+    return unlike_named(hashlib.sha256(file.slice(0, file.size)).hexdigest(), named)
+
+
+def require_named(name: str, where: Path, unlike: str | None) -> None:
+    """Raise `InvalidArchive` for an archive for which one of the two above gives a reason."""
+    if unlike:
+        raise InvalidArchive(f"{name}: {unlike}", where=where, next_step="give the parts of one split, whole")
 
 
 def is_origin(path: str) -> bool:

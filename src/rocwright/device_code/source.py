@@ -188,12 +188,13 @@ class Given(Source):
     """A file that is looked into.
 
     `inside` is its path from what was given, `given` says that it was named itself. `archives` are the
-    existing files to which a marker in it can lead.
+    existing files to which a marker in it can lead, `beside` those in its directory, itself among them.
     """
 
     inside: str
     given: bool
     archives: Callable[[Marker], list[Given]]
+    beside: Callable[[], list[Given]]
 
 
 def _stop(error: InvalidInput) -> None:
@@ -246,9 +247,14 @@ def _file(path: Path, inside: str, *, given: bool) -> Given:
         found = (one for place in (real, *_other_parts(real)) for one in archives_on_disk(place, marker))
         return [_file(Path(one), Path(one).name, given=False) for one in dict.fromkeys(found)]
 
+    def beside() -> list[Given]:
+        above = posixpath.dirname(inside)
+        files = sorted(one for one in path.parent.iterdir() if one.is_file())
+        return [_file(one, posixpath.join(above, one.name), given=False) for one in files]
+
     inside = printable(inside)
     source = on_disk(path, printable(path), inside)
-    return Given(**vars(source), inside=inside, given=given, archives=archives)
+    return Given(**vars(source), inside=inside, given=given, archives=archives, beside=beside)
 
 
 def not_beside(name: str) -> InvalidInput:
@@ -286,9 +292,13 @@ def _prefixes(root: Path) -> list[str]:
 def _members(wheels: list[Wheel], stack: ExitStack) -> Iterator[Given]:
     """The files that wheels install together, but for their `.dist-info`."""
     there: dict[str, list[Given]] = {}
+    folders: dict[str, list[Given]] = {}
 
     def archives(library: str, marker: Marker) -> list[Given]:
         return list(chain.from_iterable(there[path] for path in archives_among(library, marker, there)))
+
+    def beside(folder: str) -> list[Given]:
+        return folders[folder]
 
     found = []
     for wheel in wheels:
@@ -299,8 +309,16 @@ def _members(wheels: list[Wheel], stack: ExitStack) -> Iterator[Given]:
                 continue
             installed, inside = installed_path(wheel, member), printable(member.name)
             source = in_wheel(stream, whole, member, f"{printable(wheel.path)}: {inside}", installed)
-            given = Given(**vars(source), inside=inside, given=False, archives=partial(archives, installed))
+            folder = posixpath.dirname(installed)
+            given = Given(
+                **vars(source),
+                inside=inside,
+                given=False,
+                archives=partial(archives, installed),
+                beside=partial(beside, folder),
+            )
             found.append(given)
+            folders.setdefault(folder, []).append(given)
             if installed.endswith(SUFFIX):
                 there.setdefault(installed, []).append(given)
     yield from found

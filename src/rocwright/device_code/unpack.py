@@ -93,7 +93,7 @@ def unpacked_at(file: View, packed: PackedStream, offsets: Iterable[int], length
 
 
 def unpack(file: Mapped, packed: PackedStream) -> bytes:
-    """The whole bundle; raises `InvalidBundle` when size or hash differ from the claims."""
+    """The whole bundle; raises `InvalidBundle` when its size differs from the claim."""
     stream = file.slice(packed.start, packed.stop - packed.start)
     try:
         if packed.method == _ZLIB:
@@ -107,10 +107,14 @@ def unpack(file: Mapped, packed: PackedStream) -> bytes:
         raise _invalid(file, packed, f"it cannot be unpacked: {error}") from error
     if len(data) != packed.unpacked:
         raise _invalid(file, packed, f"it does not unpack to the {packed.unpacked} bytes it claims")
+    return data
+
+
+def require_hash(file: Mapped, packed: PackedStream, data: bytes) -> None:
+    """Raise `InvalidBundle` unless the unpacked bundle has the hash that its header claims."""
     found = int.from_bytes(hashlib.md5(data, usedforsecurity=False).digest()[:8], "little")
     if found != packed.digest:
         raise _invalid(file, packed, f"its hash is {found:#018x}, its header says {packed.digest:#018x}")
-    return data
 
 
 def header_complete(head: bytes | bytearray) -> bool:

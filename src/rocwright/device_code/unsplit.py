@@ -117,6 +117,10 @@ class TargetChoice:
     def takes(self, target: str) -> bool:
         """Whether code for this target is wanted; it is at hand in any case."""
         self.there.add(target)
+        return self.wants(target)
+
+    def wants(self, target: str) -> bool:
+        """Whether code for this target is wanted."""
         return not self.wanted or not {target, _base(target)}.isdisjoint(self.wanted)
 
     def require_all(self, name: str) -> None:

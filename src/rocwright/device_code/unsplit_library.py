@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rocwright.device_code.kpack import read_archive
+from rocwright.device_code.origin import require_named, unlike_beside
 from rocwright.device_code.source import find_sources, not_beside, open_path
 from rocwright.device_code.split_file import read_split
 from rocwright.device_code.unsplit import FatPlan, TargetChoice, plan_fat, prove_fat
@@ -56,12 +57,16 @@ def unsplit_library(
         split = read_split(source.name, source.open())
         if split is None:
             raise not_split(source.name, path)
-        archives = [read_archive(one.open()) for one in source.archives(split.marker)]
+        given = source.archives(split.marker)
+        archives = [read_archive(one.open()) for one in given]
     if not archives:
         raise not_beside(source.name)
     choice = TargetChoice(targets)
     plan = plan_fat(split, archives, choice)
     choice.require_all(source.name)
+    for one, archive in zip(given, archives, strict=True):
+        if any(map(choice.wants, archive.targets)):
+            require_named(one.name, one.path, unlike_beside(one))
     if dry_run:
         return told(plan, 0)
     with atomic_write(target) as stream:

@@ -9,8 +9,11 @@ from __future__ import annotations
 
 import re
 import struct
+from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass
+from sys import byteorder
+from typing import NamedTuple
 
 from rocwright.binary import elf as fmt
 from rocwright.binary.elf import Elf, Section
@@ -86,12 +89,13 @@ def foreign_references(
     places there."""
     own = {wrapper.vaddr + POINTER_AT for wrapper in wrappers}
     relative = RELATIVE.get(elf.machine)
-    inside = {number for number, symbol in enumerate(_symbols(elf, file)) if symbol.lies_in(start, end)}
-    found = [
-        place
-        for place, _, info, addend in relocations(elf, file)
-        if start <= place < end or (info == relative and start <= addend < end) or info >> 32 in inside
-    ]
+    symbols = {number for number, symbol in enumerate(_symbols(elf, file)) if symbol.lies_in(start, end)}
+    places, infos, addends, _ = relocations(elf, file)
+    into = {number for number, place in enumerate(places) if start <= place < end}
+    into |= {n for n, addend in enumerate(addends) if start <= addend < end and infos[n] == relative}
+    if symbols:
+        into |= {number for number, info in enumerate(infos) if info >> 32 in symbols}
+    found = [places[number] for number in sorted(into)]
     found += [
         p for p in relative_places(elf, file) if start <= p < end or start <= word_at(elf, file, p) < end
     ]
@@ -167,12 +171,13 @@ def _pointer_slots(elf: Elf, file: View, section: Section) -> dict[int, tuple[in
     end = section.addr + section.size
     slots: dict[int, tuple[int | None, int]] = {}
     symbols: list[_Symbol] = []
-    for place, entry, info, addend in relocations(elf, file):
-        if section.addr <= place < end:
-            if info != RELATIVE.get(elf.machine):
-                symbols = symbols or _symbols(elf, file)
-                addend += _value(elf, info, symbols)
-            slots[place] = (entry, addend)
+    places, infos, addends, first = relocations(elf, file)
+    for number in [number for number, place in enumerate(places) if section.addr <= place < end]:
+        value = addends[number]
+        if infos[number] != RELATIVE.get(elf.machine):
+            symbols = symbols or _symbols(elf, file)
+            value += _value(elf, infos[number], symbols)
+        slots[places[number]] = (first + number * _RELA.size, value)
     for place in relative_places(elf, file):
         if section.addr <= place < end:
             slots[place] = (None, word_at(elf, file, place))
@@ -190,22 +195,32 @@ def _value(elf: Elf, info: int, symbols: list[_Symbol]) -> int:
     return symbols[number].value
 
 
-def relocations(
-    elf: Elf, file: View, *, tags: tuple[int, int] = (_DT_RELA, _DT_RELASZ)
-) -> Iterator[tuple[int, int, int, int]]:
-    """Address, file offset of the entry, `r_info` and addend of every RELA entry.
+class Relocations(NamedTuple):
+    """A RELA table by column, since there may be millions of entries: addresses, `r_info`, addends.
 
-    `tags` are of the table's address and size. `r_info` is the bare type where the entry names no symbol.
+    `r_info` is the bare type where an entry names no symbol; `start` is the file offset of the first entry.
     """
+
+    places: array[int]
+    infos: array[int]
+    addends: array[int]
+    start: int
+
+
+def relocations(elf: Elf, file: View, *, tags: tuple[int, int] = (_DT_RELA, _DT_RELASZ)) -> Relocations:
+    """Every RELA entry; `tags` are of the table's address and size. Raises `Unsplittable` for a cut table."""
     table, size = (elf.dynamic_value(tag) for tag in tags)
     if table is None or not size:
-        return
+        return Relocations(array("Q"), array("Q"), array("q"), 0)
     start = elf.offset_of(table)
     raw = file.read_at(start, size)
     if len(raw) < size or size % _RELA.size:
         raise Unsplittable("the relocation table is cut")
-    for number, (place, info, addend) in enumerate(_RELA.iter_unpack(raw)):
-        yield place, start + number * _RELA.size, info, addend
+    words, signed = array("Q", raw), array("q", raw)
+    if byteorder == "big":  # pragma: no cover
+        words.byteswap()
+        signed.byteswap()
+    return Relocations(words[0::3], words[1::3], signed[2::3], start)
 
 
 def relative_places(elf: Elf, file: View) -> Iterator[int]:

@@ -12,7 +12,7 @@ from rocwright.data import load_table
 from rocwright.device_code.descriptors import DeviceKernel, read_kernels
 from rocwright.device_code.source import Given, find_sources
 from rocwright.device_code.tree.code import ARCHIVE, list_device_code
-from rocwright.device_code.tree.extract import Extracted, extract
+from rocwright.device_code.tree.extract import Extracted, Extraction, extract
 from rocwright.errors import InvalidElf, InvalidInput
 from rocwright.model.gpu import in_order, parse_target
 from rocwright.model.machines import Machines, is_code_object, machine_of
@@ -33,12 +33,14 @@ class GatheredCode:
     """The code objects for a target.
 
     `absent` are split files without their archives beside them, `lacking` files with code for other targets
-    only, and of a file with code for the target, as `NAME#WRAPPER`, the translation units without.
+    only, and of a file with code for the target, as `NAME#WRAPPER`, the translation units without. `unlike`
+    says of archives that are not those that the files beside them name, why.
     """
 
     objects: tuple[GatheredObject, ...]
     absent: tuple[str, ...] = ()
     lacking: tuple[str, ...] = ()
+    unlike: tuple[str, ...] = ()
 
 
 def gather_objects(
@@ -52,11 +54,10 @@ def gather_objects(
     also = {base, *(name for name, members in generic.items() if base in members)}
     wanted, has, lacking = _targets(paths, also)
     found: list[Extracted] = []
-    absent: tuple[str, ...] = ()
+    extraction = Extraction((), ())
     if wanted:
-        extraction = extract(paths, dest / "inside", targets=frozenset(wanted))
+        extraction = extract(paths, dest / "inside", targets=frozenset(wanted), compare=True)
         found += extraction.written
-        absent = extraction.absent
     others: set[str] = set()
     with ExitStack() as stack:
         for source, target in _alone(paths, stack):
@@ -75,7 +76,7 @@ def gather_objects(
             f"{names}: no code for {base}" + (f"; there is some for {told}" if told else ""),
             next_step="build it for this target, or emulate one that it has code for",
         )
-    return GatheredCode(tuple(map(_read, found)), absent, lacking)
+    return GatheredCode(tuple(map(_read, found)), extraction.absent, lacking, extraction.unlike)
 
 
 def _targets(paths: Sequence[Path], also: set[str]) -> tuple[tuple[str, ...], set[str], tuple[str, ...]]:

@@ -64,7 +64,8 @@ class LoadedCode(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """All code objects for a target, loaded under an emulator.
 
     `absent` are split files without archives, `lacking` files and translation units (`NAME#WRAPPER`) with
-    code for other targets only; a wheel may well be meant so.
+    code for other targets only; a wheel may well be meant so. `unlike` says of archives that are not those
+    that the files beside them name, why.
 
     Nothing is computed by them: that an object loads says that it is found, whole and for this target. Only
     the runtime sets some memory, so that the emulated GPU is seen to execute a kernel. `read_s` are processor
@@ -82,6 +83,7 @@ class LoadedCode(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     starts: int = 0
     read_s: float = 0.0
     lacking: tuple[str, ...] = ()
+    unlike: tuple[str, ...] = ()
 
     @property
     def bad(self) -> tuple[LoadedObject, ...]:
@@ -92,7 +94,8 @@ class LoadedCode(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def passed(self) -> bool:
         """Whether every object loads, and there is one, and the GPU was seen to execute something."""
         loaded = any(one.state == "loads" for one in self.objects)
-        return loaded and not (self.bad or self.absent or self.problem) and self.emulated.dispatches > 0
+        wrong = self.bad or self.absent or self.unlike or self.problem
+        return loaded and not wrong and self.emulated.dispatches > 0
 
 
 def load_objects(
@@ -157,6 +160,7 @@ def load_objects(
         driven.starts,
         read_s,
         gathered.lacking,
+        gathered.unlike,
     )
 
 

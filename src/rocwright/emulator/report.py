@@ -107,6 +107,9 @@ def view_of_objects(found: LoadedCode) -> View:
     elif found.absent and not found.bad:
         files = "file" if len(found.absent) == 1 else "files"
         says = f"Archives of {len(found.absent)} split {files} are missing; the rest loads ({counted})"
+    elif found.unlike and not found.bad:
+        archives = "archive is" if len(found.unlike) == 1 else "archives are"
+        says = f"{len(found.unlike)} {archives} of another build, or damaged; all code loads ({counted})"
     elif found.passed:
         says = f"All of {_objects(len(found.objects))} load, with {kernels} kernels ({counted})"
     else:
@@ -117,6 +120,7 @@ def view_of_objects(found: LoadedCode) -> View:
     if len(found.lacking) > _NOTED:
         notes.append(f"and {len(found.lacking) - _NOTED} more have; results.json names them")
     notes += [f"{name} is split, and its archives are not beside it" for name in found.absent]
+    notes += found.unlike
     if len(ordered) > _LISTED:
         notes.append(f"{len(ordered) - _LISTED} more objects stand in results.json")
     rows = tuple(

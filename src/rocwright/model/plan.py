@@ -13,6 +13,8 @@ from functools import cached_property
 from typing import Literal
 
 import msgspec
+from packaging.utils import InvalidName, canonicalize_name
+from packaging.version import InvalidVersion, Version
 
 from rocwright.errors import InvalidData, InvalidInput
 from rocwright.model.platforms import PLATFORMS
@@ -27,6 +29,39 @@ PYTHON = re.compile(r"3\.[0-9]+t?")
 _NAME = re.compile(r"[a-z][a-z0-9-]*")
 
 
+class Wanted(msgspec.Struct, frozen=True, forbid_unknown_fields=True, order=True):
+    """One version of a project that stands on torch."""
+
+    project: str
+    version: str
+
+    def __str__(self) -> str:
+        return f"{self.project}=={self.version}"
+
+
+def parse_extensions(texts: Iterable[str]) -> tuple[Wanted, ...]:
+    """`name==version`, each project once, names and versions as an index writes them.
+
+    Raises `InvalidInput` naming the text that is no such thing.
+    """
+    found: dict[str, Wanted] = {}
+    for text in texts:
+        name, _, number = text.partition("==")
+        try:
+            wanted = Wanted(canonicalize_name(name.strip(), validate=True), str(Version(number)))
+        except (InvalidName, InvalidVersion):
+            raise InvalidInput(
+                f"{text!r}, which names no project and its version",
+                next_step="write it like torch-scatter==2.1.2",
+            ) from None
+        if wanted.project in found:
+            raise InvalidInput(
+                f"{text!r} besides {found[wanted.project]}", next_step="give each project once"
+            )
+        found[wanted.project] = wanted
+    return tuple(found.values())
+
+
 class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One row: the axes of a run, and where its results may go.
 
@@ -37,7 +72,8 @@ class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     is built with the distribution's. `stage` and `promote` name channels, empty for none. `publish`: a
     channel is changed `never`, only where the store is the run's own folder (`embedded`), or also elsewhere
     when it is `asked` for. `role` names the variable with the role that a workflow assumes to write.
-    `emulated`: tests are those on emulated GPUs, which need no machine with a GPU.
+    `emulated`: tests are those on emulated GPUs, which need no machine with a GPU. `extensions` stand on
+    torch, each as `name==version`; with `extensions_may_fail` the set goes on without those that failed.
     """
 
     name: str
@@ -58,6 +94,8 @@ class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     publish: Literal["never", "embedded", "asked"] = "never"
     role: str = ""
     emulated: bool = False
+    extensions: tuple[str, ...] = ()
+    extensions_may_fail: bool = False
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
@@ -84,6 +122,10 @@ class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise ValueError(f"profile {self.name} has device_groups = {self.device_groups}: write 1 or more")
         if self.promote and not self.stage:
             raise ValueError(f"profile {self.name} promotes to {self.promote} and stages nowhere: add stage")
+        try:
+            parse_extensions(self.extensions)
+        except InvalidInput as error:
+            raise ValueError(f"profile {self.name} has the extension {error.what}") from error
         if self.publish == "asked" and not self.stage:
             raise ValueError(f"profile {self.name} can be asked to publish and has no channel: add stage")
 
@@ -183,7 +225,7 @@ class Choice(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     `families` are built as `grouping` says, together where `group` names it; those of `families_on` take
     their place on one platform. `tested` are those that are tested, all that are built for None, and `tests`
     those that are asked for by name, besides `test_level`. `bump`: ROCm itself may have changed, so that
-    families that are tested only then are.
+    families that are tested only then are. `extensions` are as `parse_extensions` takes them.
     """
 
     profile: str
@@ -201,6 +243,7 @@ class Choice(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     test_level: TestLevel | None = None
     tests: tuple[str, ...] = ()
     projects: tuple[str, ...] = ()
+    extensions: tuple[str, ...] | None = None
     sources: Sources | None = None
     rocm: Rocm | None = None
     build_pytorch: bool = True
@@ -223,7 +266,8 @@ class Cell(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     Axes that a kind of step does not have are empty. `settings` is what decides the result besides the
     results of `needs`, and the `run` that it goes to; `digest` is over all of that but the run, so equal ones
     in two runs stand for equal results. A cell with `skip` is not run, and says why; one that is `last` also
-    runs when what it needs failed or was left out. `runner` is the label of a machine with a GPU, where it
+    runs when what it needs failed or was left out, and any does without those of its needs that are `spare`.
+    `runner` is the label of a machine with a GPU, where it
     needs one.
     """
 
@@ -238,6 +282,7 @@ class Cell(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     family: str = ""
     shard: str = ""
     needs: tuple[str, ...] = ()
+    spare: tuple[str, ...] = ()
     settings: dict[str, str] = {}
     changes: Changes = "nothing"
     last: bool = False
@@ -286,6 +331,27 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
     @cached_property
     def _jobs_by_id(self) -> dict[str, Job]:
         return {job.id: job for job in self.jobs}
+
+    @cached_property
+    def kinds(self) -> dict[str, set[str]]:
+        """The kinds of cells that there are, by platform."""
+        found: dict[str, set[str]] = {}
+        for cell in self.cells:
+            found.setdefault(cell.platform, set()).add(cell.kind)
+        return found
+
+    @cached_property
+    def spare(self) -> frozenset[str]:
+        """Ids of cells that the run does without where they failed: what needs them does, or is one."""
+        found: set[str] = set()
+        users: dict[str, list[Cell]] = {}
+        for cell in reversed(self.cells):
+            mine = users.get(cell.id, [])
+            if mine and all(cell.id in one.spare or one.id in found for one in mine):
+                found.add(cell.id)
+            for need in cell.needs:
+                users.setdefault(need, []).append(cell)
+        return frozenset(found)
 
     def cell(self, id_: str) -> Cell:
         """The cell of an id; raises `InvalidInput` naming the nearest ones."""

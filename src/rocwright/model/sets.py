@@ -16,6 +16,7 @@ import msgspec
 
 from rocwright.errors import InvalidData
 from rocwright.model.findings import Waiver
+from rocwright.model.variants import InvalidVariant, Variants
 
 SET_SCHEMA = "rocwright.set/1"
 
@@ -33,7 +34,7 @@ class FileEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=Fals
     spells it. `metadata_sha256` is the digest of the wheel's METADATA member, None for an sdist: the
     dependencies of an sdist may be computed while it is built, so no sidecar can speak for it.
     `depends` names the projects in its Requires-Dist lines, normalised and sorted: pages are published in
-    their order.
+    their order. `variant` is what an index states of a wheel that is a variant.
     """
 
     name: str
@@ -44,6 +45,8 @@ class FileEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=Fals
     requires_python: str | None = None
     metadata_sha256: str | None = None
     depends: tuple[str, ...] = ()
+    # Left out of the JSON where there is none: ids of sets without variants are what they were.
+    variant: Variants | msgspec.UnsetType = msgspec.UNSET
 
     def __post_init__(self) -> None:
         if self.size >= 0 and _ENTRY.fullmatch(f"{self.name} {self.sha256} {self.metadata_sha256}"):
@@ -120,7 +123,7 @@ def parse_set(data: bytes, *, where: str) -> SetManifest:
     """Read a manifest; raises `InvalidData` naming the field that does not fit."""
     try:
         return msgspec.json.decode(data, type=SetManifest)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, InvalidVariant) as error:
         raise InvalidData(
             f"{where} is not a set manifest: {error}",
             where=where,

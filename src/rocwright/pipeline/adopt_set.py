@@ -42,6 +42,7 @@ from rocwright.pipeline.find_sets import (
 from rocwright.store.adopt.fetch import Fetcher, Told
 from rocwright.store.adopt.offered import Offered, SetChoice
 from rocwright.store.index.set_pages import publish_set_pages
+from rocwright.store.index.stated import require_agreement
 from rocwright.store.layout import set_prefix
 from rocwright.store.objects.protocol import ObjectStore
 from rocwright.store.pool import describe_files, put_pooled
@@ -141,6 +142,7 @@ def adopt(
         )
     require_targets(finder.wanted.targets, targets, found)
     manifest = _manifest(found, entries, how.family, finder.wanted.targets or targets, families)
+    require_agreement(manifest)
     asked = _asked(found, finder.wanted, how)
     # Where files are on this machine is nobody else's business; they are in the store then.
     told_again = asked if finder.reading.web is not None else ()

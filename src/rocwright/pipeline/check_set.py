@@ -13,7 +13,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from packaging.requirements import Requirement
-from packaging.utils import canonicalize_name, parse_wheel_filename
+from packaging.utils import canonicalize_name
 
 from rocwright.check.context import Context, Request
 from rocwright.check.contract import ContractTable
@@ -36,6 +36,7 @@ from rocwright.store.objects.local import LocalStore
 from rocwright.store.objects.serve import serving
 from rocwright.store.pool import describe_files, put_distribution
 from rocwright.system.files import disk_error
+from rocwright.wheel.tags import parse_wheel_name
 
 _METADATA = ".metadata"
 
@@ -209,7 +210,8 @@ def _facts(one: Offered, told: Told | RocwrightError | None, folder: Path, wante
         project=one.project,
         version=one.version,
         tags=one.tags,
-        build=parse_wheel_filename(one.name)[2] if one.is_wheel else (),
+        build=parse_wheel_name(one.name).build if one.is_wheel else (),
+        label=one.label,
         dist_infos=("-".join(one.name.split("-")[:2]) + ".dist-info",),
     )
     if isinstance(told, RocwrightError):

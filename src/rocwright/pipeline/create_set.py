@@ -11,7 +11,6 @@ from datetime import datetime
 from pathlib import Path
 
 import msgspec
-from packaging.utils import parse_wheel_filename
 
 from rocwright.check.report import Report
 from rocwright.check.run import expand
@@ -30,6 +29,7 @@ from rocwright.model.sets import (
     set_id,
     waiver_statement,
 )
+from rocwright.store.index.stated import require_agreement
 from rocwright.store.layout import file_key
 from rocwright.store.objects.local import LocalStore
 from rocwright.store.objects.protocol import ObjectStore
@@ -37,7 +37,7 @@ from rocwright.store.pool import describe_files, read_metadata, wanted_objects
 from rocwright.store.sets.records import read_set, recorded_sets, save_set, save_statement
 from rocwright.store.sets.stage import record_set
 from rocwright.store.statements import verdict_on
-from rocwright.wheel.tags import platform_of
+from rocwright.wheel.tags import parse_wheel_name, platform_of
 
 
 @dataclass(frozen=True)
@@ -113,6 +113,7 @@ def given_files(paths: Iterable[Path]) -> Given:
 def plan_set(given: Given, report: Report, about: About, waivers: Sequence[Waiver], now: datetime) -> Planned:
     """The set of these files, which `report` looked at, with what is to be told of it; nothing is written."""
     manifest = described_set(given.entries, report, about)
+    require_agreement(manifest)
     statements = (
         about_set(manifest, FINDINGS, report.predicate()),
         about_set(manifest, BUILD, {"result": "success"}),
@@ -147,7 +148,7 @@ def described_set(entries: Sequence[FileEntry], report: Report, about: About = A
     targets = base_targets(found) if stated is None else tuple(stated)
     families = load_table("families", Families).families if about.families is None else about.families
     family = about.family or matching_family(base_targets(targets), families)
-    tags = (parse_wheel_filename(entry.name)[3] for entry in entries if entry.name.endswith(".whl"))
+    tags = (parse_wheel_name(entry.name)[3] for entry in entries if entry.name.endswith(".whl"))
     platforms = list(filter(None, {platform_of(map(str, of)) for of in tags}))
     return new_set(
         family=family or "-".join(base_targets(targets)) or "none",

@@ -16,7 +16,7 @@ from rocwright.model.gpu import base_targets, matching_family
 from rocwright.model.project import TORCH, ProjectTable
 from rocwright.pipeline.check_set import WHOLE, environments, judge_metadata, needs_of
 from rocwright.store.adopt.fetch import Fetcher, Told
-from rocwright.store.adopt.grouping import Asking, Needs, OfferedSet, grow, roots
+from rocwright.store.adopt.grouping import Asking, Needs, OfferedSet, grow, roots, together
 from rocwright.store.adopt.offered import Catalogue, Node, Offered, SetChoice, device_of, label_of, select
 from rocwright.store.adopt.pages import Reading
 from rocwright.store.layout import MULTI_ARCH
@@ -168,17 +168,18 @@ class Finder:
         )
 
     def _learn(self, asking: Asking) -> None:
-        """Read pages and METADATA; of the files of a version, one speaks for all."""
+        """Read pages and METADATA; of the files of a version, one speaks for all but its variants."""
         self.reading.more(asking.pages)
         catalogue = self.catalogue
-        speakers = {node: _speaker(catalogue.versions(node[0])[node[1]]) for node in sorted(asking.nodes)}
+        speakers = {node: _speakers(catalogue.versions(node[0])[node[1]]) for node in sorted(asking.nodes)}
         if speakers:
             self.note(f"reading METADATA of {len(speakers)} versions")
-        told = self.fetcher.told(speakers.values())
-        for node, one in speakers.items():
+        told = self.fetcher.told(one for several in speakers.values() for one in several)
+        for node, several in speakers.items():
             # Where it cannot be had, another file of the version may speak for it: that is asked for next.
-            if one in self.catalogue.versions(node[0])[node[1]]:
-                self._needs[node] = needs_of(told[one.name], self.wanted)
+            there = self.catalogue.versions(node[0])[node[1]]
+            if all(one in there for one in several):
+                self._needs[node] = together(needs_of(told[one.name], self.wanted) for one in several)
 
     def _without(self, files: Iterable[Offered]) -> None:
         """These cannot be had: versions that have no other file are not known any more."""
@@ -192,7 +193,8 @@ class Finder:
         catalogue = self.catalogue
 
         def told(one: Offered) -> Told | RocwrightError:
-            speaker = _speaker(catalogue.versions(one.project)[one.version])
+            files = catalogue.versions(one.project)[one.version]
+            speaker = _speaker([other for other in files if other.label == one.label])
             return self.fetcher.told([speaker])[speaker.name]
 
         report = judge_metadata(files, told, self.contract, wanted=self.wanted)
@@ -226,6 +228,12 @@ def _belongs(one: Offered, found: OfferedSet) -> bool:
 
 def _version_of(file: str) -> tuple[str, ...]:
     return tuple(file.removesuffix(".tar.gz").split("-")[:2])
+
+
+def _speakers(files: Sequence[Offered]) -> list[Offered]:
+    """A file for those without a label, and one for each variant: variants require what they like."""
+    labels = sorted({one.label for one in files})
+    return [_speaker([one for one in files if one.label == label]) for label in labels]
 
 
 def _speaker(files: Sequence[Offered]) -> Offered:

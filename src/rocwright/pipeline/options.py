@@ -81,7 +81,8 @@ class RunOptions:
     """Options of the steps at one place of a run.
 
     `targets` are the GPU targets that the family is compiled for, `torch_ref` the branch of torch, `python`
-    names the interpreter (empty: the running Python), `projects` those that are built (empty: all), `group`
+    names the interpreter (empty: the running Python), `projects` those that are built (empty: all),
+    `extensions` those of the run that stand on torch, `extension` the one of this step, `group`
     the place of the packages in the run's folder (empty: ROCm's family), `families` are those that it is for,
     `gpu_family` the family that is tested, `tests` the level that is asked for with tests by name, `shard`
     the part of it (empty: all of it), cut by the times of the runs `durations`, `part` the targets whose
@@ -105,6 +106,8 @@ class RunOptions:
     refresh: bool = False
     python: str = ""
     projects: tuple[str, ...] = ()
+    extensions: tuple[str, ...] = ()
+    extension: str = ""
     group: str = ""
     gpu_family: str = ""
     tests: str = ""

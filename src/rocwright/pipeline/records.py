@@ -69,9 +69,12 @@ class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class NeedEnd(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How one cell ended; `missing`: nobody has done it, `blocked`: left out because of another's end."""
+    """How one cell ended; `missing`: nobody has done it, `blocked`: left out because of another's end.
 
-    state: Literal["done", "skipped", "failed", "dry", "missing", "blocked"]
+    `tolerated`: it failed, or was left out because of another, and the run does without it.
+    """
+
+    state: Literal["done", "skipped", "failed", "dry", "missing", "blocked", "tolerated"]
     summary: str = ""
     why: str = ""
 

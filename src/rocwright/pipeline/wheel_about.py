@@ -13,6 +13,7 @@ from rocwright.check.gather import gather
 from rocwright.device_code.tree.code import ARCHIVE, DeviceFile, list_device_code
 from rocwright.errors import InvalidWheel, UsageError
 from rocwright.model.gpu import in_order
+from rocwright.model.variants import WHEEL_FILE, Provider
 
 _C, _CXX = "GLIBC_", "GLIBCXX_"
 _LARGEST = 10
@@ -67,11 +68,24 @@ class Large(msgspec.Struct, frozen=True):
     packed: int
 
 
+class Variant(msgspec.Struct, frozen=True):
+    """Which variant a wheel is: its label, and by namespace and feature the values of which one has to fit.
+
+    `properties` is None where the wheel does not state them, empty for a variant that any machine fits.
+    `providers` say who tells what a machine has: a package, `builtin`, or `itself` for what the wheel states.
+    """
+
+    label: str
+    properties: dict[str, dict[str, tuple[str, ...]]] | None
+    providers: dict[str, str]
+
+
 class WheelAbout(msgspec.Struct, frozen=True):
     """A wheel. `size` is that of the file, `unpacked` that of all members, in bytes.
 
     `glibc` and `glibcxx` are the newest versions that any library needs, `code` is all device code by target:
-    in libraries, in archives, and files of its own. `problems` say where device code could not be read.
+    in libraries, in archives, and files of its own. `problems` say where device code could not be read, or
+    what keeps it from being the `variant` that its name says.
     """
 
     file: str
@@ -94,6 +108,7 @@ class WheelAbout(msgspec.Struct, frozen=True):
     code: dict[str, Code]
     largest: tuple[Large, ...]
     problems: tuple[str, ...]
+    variant: Variant | None = None
 
 
 def about_wheel(path: Path) -> WheelAbout:
@@ -137,8 +152,36 @@ def about_wheel(path: Path) -> WheelAbout:
             Large(one.name, one.size, one.packed)
             for one in sorted(facts.members, key=lambda one: (-one.size, one.name))[:_LARGEST]
         ),
-        problems=tuple(error.what for error in listing.damaged),
+        problems=(*(error.what for error in listing.damaged), *_misstated(facts)),
+        variant=_variant(facts),
     )
+
+
+def _variant(facts: Facts) -> Variant | None:
+    if not facts.label:
+        return None
+    said = None if facts.variant is None else facts.variant.said
+    providers = {} if said is None else {name: _teller(one) for name, one in said.providers.items()}
+    stated = facts.properties
+    properties = None if stated is None else {name: dict(of) for name, of in stated.items()}
+    return Variant(facts.label, properties, providers)
+
+
+def _teller(provider: Provider) -> str:
+    if provider.requires:
+        return ", ".join(provider.requires)
+    return "itself" if provider.static_properties else "builtin"
+
+
+def _misstated(facts: Facts) -> list[str]:
+    """What keeps a wheel from being the variant that its name says."""
+    if not facts.label:
+        return []
+    if facts.variant is None:
+        return [f"its name says that it is the variant {facts.label}, and it has no {WHEEL_FILE}"]
+    if facts.properties is None:
+        return [facts.variant.problem or f"its {WHEEL_FILE} does not state {facts.label}"]
+    return []
 
 
 def _elf(elf: ElfFacts, sizes: Mapping[str, int], device: Mapping[str, DeviceFile]) -> Compiled:

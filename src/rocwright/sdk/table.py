@@ -73,6 +73,7 @@ class PackageTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict
     artifacts: Artifacts
     rule: tuple[PathRule, ...]
     compiler: CompilerRow
+    aliases: dict[str, tuple[str, ...]]
     library: tuple[LibraryRow, ...]
     commands: Commands
     not_loadable: dict[str, str]
@@ -132,6 +133,14 @@ class PackageTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict
     def is_compiler(self, path: str) -> bool:
         """Whether a file of core belongs to the compiler."""
         return path in self._compiler
+
+    def aliases_of(self, package: str, path: str) -> tuple[str, ...]:
+        """Further names, ever less of a version, by which a shared library of a package is opened."""
+        if not any_pattern(self.aliases.get(package, ())).fullmatch(path):
+            return ()
+        stem, dot, version = path.rpartition(".so.")
+        parts = version.split(".")
+        return tuple(f"{stem}{dot}{'.'.join(parts[:count])}".rstrip(".") for count in range(len(parts))[::-1])
 
     def is_core_library(self, path: str) -> bool:
         """Whether the table knows the library at `path` by name as one of core."""

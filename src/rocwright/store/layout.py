@@ -11,6 +11,7 @@
     sets/<id>/…                               pages of this set alone, its locks; never changed
     <channel>/<family>/<project>/index.html   pages of a channel (PEP 503); the root page is index.html
     <channel>/<family>/_json/…  _flat/…       the same as JSON (PEP 691), and on one page (--find-links)
+    <channel>/<family>/_variants/<sha256>/…   which variants of a project's version there are, as pages say it
     <channel>/<family>/_log/                  what was listed and withdrawn: the pages follow from it
     <channel>/<family>/_projects.json         what is said of projects: status, where else they are
     <channel>/index.html                      for people: which line installs what
@@ -46,6 +47,8 @@ MULTI_ARCH = "multi-arch"
 # Below a channel's prefix, and below that of a set.
 JSON_PAGES = "_json/"
 FLAT_PAGE = "_flat/index.html"
+# Under their digests, so that a page which is no longer the newest one leads to what it promises.
+VARIANTS = "_variants/"
 LOG = "_log/"
 PROJECTS = "_projects.json"
 # Of compilers.
@@ -186,7 +189,8 @@ def headers_for(key: str, max_age: int) -> ObjectHeaders:
 
 def is_immutable(key: str) -> bool:
     """Whether nothing else ever stands under this key: files, what belongs to a set, logs of channels."""
-    return key.startswith(("files/", "sets/")) or f"/{LOG}" in f"/{key}" or not key.endswith(_PAGES)
+    lasting = any(f"/{place}" in f"/{key}" for place in (LOG, VARIANTS))
+    return lasting or key.startswith(("files/", "sets/")) or not key.endswith(_PAGES)
 
 
 def is_passing(key: str) -> bool:

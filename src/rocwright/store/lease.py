@@ -8,8 +8,9 @@ channel's prefix, or the whole store, which excludes every channel.
 A publisher that died leaves its object behind. It counts as gone when it is older than `ttl` compared with
 the object that the newcomer has just written: both times are the store's, no clock of a machine takes part.
 The holder for its part stops well before: it measures the time since it last renewed (a clock that goes on
-while the machine sleeps), renews in time, and asks the store again before it says that a change is done.
-Through `HeldStore` every write asks first whether the lease still holds.
+while the machine sleeps), and asks the store again before it says that a change is done. A thread renews in
+time: listing a million objects or rendering two million lines takes longer than a lease lasts. Through
+`HeldStore` every write asks first whether the lease still holds.
 
 A holder that is paused just before a write, for longer than `ttl`, still does this one write later. It cannot
 lose anything: events have keys of their own. A page it writes may be older than the log; it notices, and
@@ -23,6 +24,7 @@ import math
 import random
 import secrets
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -95,6 +97,7 @@ class Lease:
     now: datetime
     began: float
     _count: int = field(default=0)
+    _renewing: threading.Lock = field(default_factory=threading.Lock)
 
     def check(self) -> None:
         """Raise `LeaseLost` unless the lease holds long enough for one more write; renew it in time."""
@@ -106,28 +109,58 @@ class Lease:
 
     def renew(self) -> None:
         """Renew, and let the store's clock say that the lease never expired in between, else `LeaseLost`."""
-        began = self.pace.clock()
-        if began - self.began > self.pace.ttl / 2 or not self.store.exists(self.key):
-            raise LeaseLost
-        self._count += 1
-        _put(self.store, self.key, _Holder(self.by, self._count), overwrite=True)
-        stored = self.store.stat(self.key)
-        if stored is None or (stored.modified - self.now).total_seconds() > self.pace.ttl:
-            raise LeaseLost
-        if self.pace.clock() - self.began > self.pace.ttl / 2:
-            raise LeaseLost
-        self.now, self.began = stored.modified, began
+        with self._renewing:
+            began = self.pace.clock()
+            if began - self.began > self.pace.ttl / 2 or not self.store.exists(self.key):
+                raise LeaseLost
+            self._count += 1
+            _put(self.store, self.key, _Holder(self.by, self._count), overwrite=True)
+            stored = self.store.stat(self.key)
+            if stored is None or (stored.modified - self.now).total_seconds() > self.pace.ttl:
+                raise LeaseLost
+            if self.pace.clock() - self.began > self.pace.ttl / 2:
+                raise LeaseLost
+            self.now, self.began = stored.modified, began
+
+    @contextmanager
+    def kept(self, lost: Callable[[], None]) -> Iterator[None]:
+        """Renew in time while the block runs, whatever it waits for; `lost` is called where that failed."""
+        ended = threading.Event()
+
+        def keep() -> None:
+            while not ended.wait(self.pace.ttl / 6):
+                try:
+                    self.check()
+                except LeaseLost:
+                    lost()
+                    return
+                except RocwrightError:
+                    # The store may answer again before the lease ends.
+                    continue
+
+        keeper = threading.Thread(target=keep, name="lease", daemon=True)
+        keeper.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            # A renewal under way would bring back what is removed next.
+            keeper.join(timeout=30)
 
 
 @contextmanager
-def leased(store: ObjectStore, scope: str, *, by: str = "") -> Iterator[Lease]:
+def leased(
+    store: ObjectStore, scope: str, *, by: str = "", lost: Callable[[], None] = lambda: None
+) -> Iterator[Lease]:
     """Hold the lease of `scope` (a channel's prefix, or `WHOLE_STORE`) while the block runs.
 
-    Raises `ChannelBusy` naming the holder when it could not be had in time.
+    `lost` is called, in another thread, when it is not held any more; who writes through `HeldStore` finds
+    out without. Raises `ChannelBusy` naming the holder when it could not be had in time.
     """
     lease = _acquire(store, scope, by, PACE.get())
     try:
-        yield lease
+        with lease.kept(lost):
+            yield lease
     except BaseException:
         # What went wrong is to be told, not that the store does not take this, either.
         with suppress(RocwrightError):

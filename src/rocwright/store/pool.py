@@ -18,6 +18,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import IO
 
+import msgspec
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.utils import (
@@ -26,12 +27,13 @@ from packaging.utils import (
     NormalizedName,
     canonicalize_name,
     parse_sdist_filename,
-    parse_wheel_filename,
 )
 from packaging.version import InvalidVersion, Version
 
+from rocwright.data import load_table
 from rocwright.errors import IntegrityError, InvalidInput, InvalidWheel, see_who_may_read
 from rocwright.model.sets import FileEntry
+from rocwright.model.variants import WHEEL_FILE, Variants, VariantTable, parse_wheel_variant, split_label
 from rocwright.store.damage import put_file_right
 from rocwright.store.layout import file_key, metadata_key
 from rocwright.store.objects.protocol import ObjectStore, read_there
@@ -39,6 +41,7 @@ from rocwright.system.files import sha256_file, verify_sha256
 from rocwright.system.progress import each
 from rocwright.system.tarballs import bounded_members, opened_tar
 from rocwright.wheel.read import DAMAGED
+from rocwright.wheel.tags import parse_wheel_name
 
 WHEEL, SDIST = ".whl", ".tar.gz"
 # Of these a file has one; where there are two, clients differ in which they believe.
@@ -93,6 +96,8 @@ def describe_file(path: Path) -> FileEntry:
     project, version = _named(path)
     if not path.is_file():
         raise InvalidInput(f"{path} is not a file", where=path, next_step="check the path")
+    # First: a variant of another edition has requirements of another grammar, too.
+    variant = stated_variant(path)
     metadata = read_metadata(path)
     headers = HeaderParser().parsestr(metadata.decode("utf-8", "replace"))
     for field in _ONCE:
@@ -110,6 +115,7 @@ def describe_file(path: Path) -> FileEntry:
             requires_python=_requires_python(path, headers),
             metadata_sha256=hashlib.sha256(metadata).hexdigest() if path.name.endswith(WHEEL) else None,
             depends=tuple(sorted(_depends(path, headers) - {str(project)})),
+            variant=variant,
         )
     except OSError as error:
         raise InvalidInput(
@@ -122,7 +128,7 @@ def describe_file(path: Path) -> FileEntry:
 def _named(path: Path) -> tuple[NormalizedName, Version]:
     try:
         if path.name.endswith(WHEEL):
-            project, version, _, _ = parse_wheel_filename(path.name)
+            project, version, *_ = parse_wheel_name(path.name)
             return project, version
         if path.name.endswith(SDIST):
             return parse_sdist_filename(path.name)
@@ -240,6 +246,24 @@ def read_metadata(path: Path) -> bytes:
         ) from error
 
 
+def stated_variant(path: Path) -> Variants | msgspec.UnsetType:
+    """What an index may state of the variant that a wheel is; unset for a file that is none.
+
+    Raises `InvalidVariant` for a wheel that states something else than its name, `InvalidWheel` where it
+    states nothing or is damaged.
+    """
+    label = split_label(path.name)[1]
+    if not label:
+        return msgspec.UNSET
+    try:
+        with zipfile.ZipFile(path) as archive:
+            data = _one_member(archive, path, WHEEL_FILE)
+    except (*DAMAGED, OSError) as error:
+        raise InvalidWheel(f"{path.name} cannot be read: {error}", where=path) from error
+    said = parse_wheel_variant(data, label, where=f"{WHEEL_FILE} of {path.name}")
+    return load_table("variants", VariantTable).published(said)
+
+
 def _wheel_metadata(path: Path) -> bytes:
     with zipfile.ZipFile(path) as archive:
         names = [info.orig_filename for info in archive.infolist()]
@@ -250,11 +274,17 @@ def _wheel_metadata(path: Path) -> bytes:
                 "installed to",
                 where=path,
             )
-        found = [name for name in names if name.count("/") == 1 and name.endswith(".dist-info/METADATA")]
-        if len(found) != 1:
-            raise InvalidWheel(f"{path.name} has {len(found)} METADATA members, expected one", where=path)
-        with archive.open(found[0]) as stream:
-            return _read(stream, path, found[0])
+        return _one_member(archive, path, "METADATA")
+
+
+def _one_member(archive: zipfile.ZipFile, path: Path, name: str) -> bytes:
+    """The one member of this name in `.dist-info`."""
+    names = (info.orig_filename for info in archive.infolist())
+    found = [one for one in names if one.count("/") == 1 and one.endswith(f".dist-info/{name}")]
+    if len(found) != 1:
+        raise InvalidWheel(f"{path.name} has {len(found)} {name} members, expected one", where=path)
+    with archive.open(found[0]) as stream:
+        return _read(stream, path, found[0])
 
 
 def _leads_out(name: str) -> bool:

@@ -15,7 +15,7 @@ from what is there.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta, timezone
 from typing import Literal
@@ -24,9 +24,10 @@ import msgspec
 
 from rocwright.errors import ChannelBusy, IntegrityError, NoObject, NoSpace
 from rocwright.model.channels import Channel, Channels
+from rocwright.model.variants import index_name
 from rocwright.store.channel_log import ChannelState, Log, read_log
 from rocwright.store.damage import DAMAGED, Damage, Tell, as_damage
-from rocwright.store.layout import KINDS, LOG, PLATFORMS
+from rocwright.store.layout import KINDS, LOG, PLATFORMS, VARIANTS
 from rocwright.store.lease import LEASES, PACE, WHOLE_STORE, HeldStore, LeaseLost, leased
 from rocwright.store.objects.durable import together
 from rocwright.store.objects.protocol import ObjectStore, Stored
@@ -93,9 +94,12 @@ def plan_gc(store: ObjectStore, channels: Channels, now: datetime, *, runs: bool
     }
     wanted = pinned.union(*(log.state.sets for log in logs.values())) | (held & known)
     files: set[str] = set()
+    names: set[str] = set()
     for one in wanted:
         try:
-            files.update(key for entry in read_set(store, one).files for key in wanted_objects(entry))
+            for entry in read_set(store, one).files:
+                files.update(wanted_objects(entry))
+                names.add(index_name(entry.name))
         except (IntegrityError, NoObject) as error:
             listing.append(as_damage(error))
     listing += _set_aside_lately(store, old)
@@ -111,17 +115,26 @@ def plan_gc(store: ObjectStore, channels: Channels, now: datetime, *, runs: bool
         pages = []
     if holding or listing:
         unheld = []
+    # What wheels of a damaged set state is not known.
+    stated = [] if holding or listing else list(_stated(store, logs, names, old))
     ended = list(_old_runs(store, logs, old)) if runs else []
     # A page before what it links to.
-    gone = [*pages, *unheld, *ended]
-    names = sorted({item.key.split("/")[1] for item in pages})
+    gone = [*pages, *stated, *unheld, *ended]
     return GcPlan(
         tuple(withdrawals),
-        tuple(names),
+        tuple(sorted({item.key.split("/")[1] for item in pages})),
         tuple(item.key for item in gone),
         sum(item.size for item in gone),
         tuple(sorted({*holding, *listing})),
     )
+
+
+def _stated(store: ObjectStore, prefixes: Iterable[str], kept: set[str], old: datetime) -> Iterator[Stored]:
+    """What pages of channels once led to about variants, of versions that no set has any more."""
+    for prefix in prefixes:
+        for item in store.list(f"{prefix}{VARIANTS}"):
+            if item.modified <= old and item.key.rpartition("/")[2] not in kept:
+                yield item
 
 
 def _withdrawals(
@@ -209,16 +222,17 @@ def _old_runs(store: ObjectStore, logs: dict[str, Log], old: datetime) -> Iterat
 # -- and goes
 
 
-def _in_order(keys: Sequence[str]) -> Iterator[list[str]]:
+def _batches(keys: Sequence[str]) -> Iterator[list[str]]:
     """What is recorded, then files: a set is gone, durably, before the files that it speaks of."""
     files = [key for key in keys if key.startswith("files/")]
-    yield [key for key in keys if not key.startswith("files/")]
-    yield files
+    for part in ([key for key in keys if not key.startswith("files/")], files):
+        for start in range(0, len(part), _BATCH):
+            yield part[start : start + _BATCH]
 
 
-# So many objects, then others may publish.
+# So many objects are removed, and synced, together.
 _BATCH = 500
-# Publishers that wait for a lease look at least as often.
+# So long in turn, objects go and others may publish; those who wait for a lease look at least as often.
 _TURN_S = 10.0
 _TRIES = 3
 
@@ -293,16 +307,22 @@ def collect(
                     with leased(store, WHOLE_STORE, by=by) as lease:
                         held = HeldStore(lease)
                         plan = plan_gc(held, channels, lease.now, runs=runs)
-                        for part in _in_order(plan.objects[:_BATCH]):
+                        # Of a large store the plan takes longer.
+                        until = max(began + _TURN_S, 2 * pace.clock() - began)
+                        gone = 0
+                        for batch in _batches(plan.objects):
                             with together():
-                                for key in part:
+                                for key in batch:
                                     held.delete(key)
-                            for key in part:
+                            gone += len(batch)
+                            for key in batch:
                                 deleted(key)
                                 count.add(1)
+                            if pace.clock() >= until:
+                                break
                     names.update(plan.sets)
                     size = size or plan.bytes
-                    if len(plan.objects) <= _BATCH:
+                    if gone == len(plan.objects):
                         found = tuple(sorted({*damaged, *plan.damaged}))
                         return GcDone(
                             tuple(done),
@@ -313,7 +333,7 @@ def collect(
                             found,
                         )
                     # Whoever waits looks again after a while; taken back at once, it would never be free.
-                    pace.sleep(min(pace.clock() - began, _TURN_S))
+                    pace.sleep(_TURN_S)
             except LeaseLost:
                 continue
     raise ChannelBusy(

@@ -6,13 +6,15 @@ foot how far long work is.
 
 from __future__ import annotations
 
+import codecs
 import os
 import re
 import sys
 import textwrap
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from itertools import chain
 from typing import TextIO
 
 import msgspec
@@ -27,6 +29,8 @@ _WIDTH, _UNLIMITED = 80, 100_000
 _LEAST, _MOST = 12, 40
 # So many lines has an error that is not told whole.
 _ERROR_LINES = 6
+# Bytes of JSON that are made text at a time.
+_PIECE = 1 << 20
 # How much is said beside results and errors: -1 nothing, 0 what people need, 1 details and errors whole.
 _level = 0
 
@@ -142,9 +146,14 @@ def out(text: str, style: str = "", *, hang: int | None = None) -> None:
         if style and _styled(sys.stdout):
             _RichConsole(highlight=False, soft_wrap=True).print(_first_word(_visible(text), style))
             return
-        encoding = sys.stdout.encoding or "utf-8"
-        sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding) + "\n")
-        sys.stdout.flush()
+        _write((text, "\n"))
+
+
+def _write(pieces: Iterable[str]) -> None:
+    encoding = sys.stdout.encoding or "utf-8"
+    for piece in pieces:
+        sys.stdout.write(piece.encode(encoding, "backslashreplace").decode(encoding))
+    sys.stdout.flush()
 
 
 def _first_word(text: str, style: str) -> _Text:
@@ -175,7 +184,12 @@ def out_json(value: object) -> None:
         encoded = msgspec.json.encode(value)
     except UnicodeEncodeError:
         encoded = msgspec.json.encode(_spelled(msgspec.to_builtins(value)))
-    out(msgspec.json.format(encoded, indent=2).decode())
+    encoded = msgspec.json.format(encoded, indent=2)
+    if sys.stdout is not None:
+        # A plan's is larger than the plan: no copy of all of it is made.
+        pieces = (encoded[at : at + _PIECE] for at in range(0, len(encoded), _PIECE))
+        with FOOT.aside():
+            _write(chain(codecs.iterdecode(pieces, "utf-8"), ("\n",)))
 
 
 def _spelled(value: object) -> object:

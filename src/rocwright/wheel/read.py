@@ -16,19 +16,17 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from packaging.tags import Tag
 from packaging.utils import (
-    BuildTag,
     InvalidWheelFilename,
-    NormalizedName,
     canonicalize_name,
-    parse_wheel_filename,
 )
 from packaging.version import InvalidVersion, Version
 
 from rocwright.errors import InvalidWheel, see_who_may_read
+from rocwright.model.variants import split_label
 from rocwright.system.files import CHUNK
 from rocwright.wheel.metadata import Metadata, RecordRow, parse_metadata, parse_record
+from rocwright.wheel.tags import WheelName, parse_wheel_name
 
 _LARGEST_TEXT = 64 << 20  # METADATA, WHEEL, RECORD; a bomb guard, far above any real wheel
 # What zipfile raises for archives of all kinds of damage; names that are no UTF-8 are a ValueError.
@@ -120,7 +118,7 @@ def parse_wheel(path: Path, members: tuple[WheelMember, ...], text: Callable[[st
 
     Raises `InvalidWheel` as `open_wheel`, and what `text` raises.
     """
-    name, version, build, tags = _parsed_name(path)
+    name, version, build, tags, _ = _parsed_name(path)
     _require_distinct(members, path)
     dist_info = _dist_info(members, path, name, str(version))
     texts = {part: text(f"{dist_info}/{part}") for part in ("METADATA", "WHEEL", "RECORD")}
@@ -147,9 +145,9 @@ def parse_wheel(path: Path, members: tuple[WheelMember, ...], text: Callable[[st
     )
 
 
-def _parsed_name(path: Path) -> tuple[NormalizedName, Version, BuildTag, frozenset[Tag]]:
+def _parsed_name(path: Path) -> WheelName:
     try:
-        return parse_wheel_filename(path.name)
+        return parse_wheel_name(path.name)
     except (InvalidWheelFilename, InvalidVersion) as error:
         raise InvalidWheel(
             f"{path.name} is not a valid wheel name: {error}",
@@ -291,7 +289,29 @@ def all_headers(data: bytes) -> dict[str, tuple[str, ...]]:
 
 
 def installed_together(wheels: Sequence[Wheel]) -> list[list[Wheel]]:
-    """All wheels, unless a project is there several times: then those with the same tags."""
+    """All wheels, unless a project is there several times: then those with the same tags.
+
+    Of a project with variants, one of them or its plain wheel; variants without any content are left out.
+    """
+    labels = {wheel.path: split_label(wheel.path.name)[1] or "" for wheel in wheels}
+    filled = [wheel for wheel in wheels if not labels[wheel.path] or _has_content(wheel)]
+    several = sorted({labels[wheel.path] for wheel in filled})
+    if several in ([], [""]):
+        return _same_tags(filled)
+    found = []
+    for label in several:
+        own = {wheel.name for wheel in filled if label and labels[wheel.path] == label}
+        found += _same_tags(
+            [wheel for wheel in filled if labels[wheel.path] == (label if wheel.name in own else "")]
+        )
+    return found
+
+
+def _has_content(wheel: Wheel) -> bool:
+    return any(not member.name.startswith(f"{wheel.dist_info}/") for member in wheel.members)
+
+
+def _same_tags(wheels: Sequence[Wheel]) -> list[list[Wheel]]:
     if max(Counter(wheel.name for wheel in wheels).values(), default=1) == 1:
         return [list(wheels)] if wheels else []
     by_tags: dict[str, list[Wheel]] = {}

@@ -1,16 +1,21 @@
-"""What the file names of wheels tell: for which Python and platform they are, and a family's versions."""
+"""What the file names of wheels tell: for which Python and platform they are, and a family's versions.
+
+Also which variant they are (PEP 817 and 825): such a name has a label behind its tags.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from packaging.tags import compatible_tags, cpython_tags, parse_tag
-from packaging.utils import InvalidWheelFilename, parse_wheel_filename
+from packaging.tags import Tag, compatible_tags, cpython_tags, parse_tag
+from packaging.utils import BuildTag, InvalidWheelFilename, NormalizedName, parse_wheel_filename
+from packaging.version import Version
 
 from rocwright.errors import ContractBroken, InvalidInput
+from rocwright.model.variants import split_label
 
 if TYPE_CHECKING:
     # The tables of projects are slow to import, and most who ask for tags do not need them.
@@ -27,6 +32,25 @@ _PLATFORMS = {
     "windows": ("win32", "win_"),
     "any": ("any",),
 }
+
+
+class WheelName(NamedTuple):
+    """What the name of a wheel says; `label` is that of a variant, empty for any other wheel."""
+
+    project: NormalizedName
+    version: Version
+    build: BuildTag
+    tags: frozenset[Tag]
+    label: str = ""
+
+
+def parse_wheel_name(name: str) -> WheelName:
+    """The parts of a file name, `NAME-VERSION[-BUILD]-PYTHON-ABI-PLATFORM[-LABEL].whl`.
+
+    Raises `InvalidWheelFilename` and `InvalidVersion`, as packaging does, which knows no variants.
+    """
+    plain, label = split_label(name)
+    return WheelName(*parse_wheel_filename(plain), label or "")
 
 
 def cp_version(python: str) -> str:
@@ -97,7 +121,7 @@ def family_versions(names: Iterable[str], projects: Sequence[Project], platform:
     wrong: list[str] = []
     for name in sorted(names):
         try:
-            project, version, _, tags = parse_wheel_filename(name)
+            project, version, _, tags, _ = parse_wheel_name(name)
         except InvalidWheelFilename as error:
             wrong.append(f"{name} is not a valid wheel name: {error}")
             continue

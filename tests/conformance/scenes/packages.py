@@ -128,10 +128,10 @@ def the_development_files_are_a_tar_in_the_wheel(world: World, row: Row) -> None
     scene = family_packages(world)
     scene.of(row.id)
     wheel = Path(str(scene.facts["dist"])) / f"rocm_sdk_devel-{WHEEL}"
-    assert "_rocm_sdk_devel/_devel.tar" in members(wheel)
+    assert "rocm_sdk_devel/_devel.tar" in members(wheel)
     with (
         zipfile.ZipFile(wheel) as archive,
-        archive.open("_rocm_sdk_devel/_devel.tar") as stream,
+        archive.open("rocm_sdk_devel/_devel.tar") as stream,
         tarfile.open(fileobj=stream, mode="r|") as tar,
     ):
         found = {member.name.removeprefix("./"): member for member in tar}

@@ -119,8 +119,8 @@ def a_local_build_s_artifacts_become_packages(world: World, row: Row) -> None:
     }
     # Asked for smaller: the payload of the development files is the other documented one.
     devel = members(dist / f"rocm_sdk_devel-{WHEEL}")
-    assert "_rocm_sdk_devel/_devel.tar.xz" in devel
-    assert "_rocm_sdk_devel/_devel.tar" not in devel
+    assert "rocm_sdk_devel/_devel.tar.xz" in devel
+    assert "rocm_sdk_devel/_devel.tar" not in devel
 
 
 @row("FD-48")

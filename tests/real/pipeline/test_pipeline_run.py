@@ -19,6 +19,8 @@ from typing import Any
 
 import pytest
 
+import index_server
+from miniature_extension import miniature_sdist
 from real.store.servers import Moto, S3Server, running
 from rocwright.store.objects.serve import serving
 
@@ -106,26 +108,81 @@ def test_a_second_run_does_nothing_again(laptop: Run, newcomer, cache) -> None:
     assert all("was there" in again[id_]["why"] for id_ in built)
 
 
-def test_device_code_is_split_and_an_earlier_runs_rocm_is_reused(laptop: Run, newcomer, cache) -> None:
-    """One run for both: nothing of ROCm is built, torch is built in two parts, merged and split."""
+# Three projects of the miniature family's kind: one needs another, one compiles nowhere.
+EXTENSIONS = ("mini-upon==1.0", "mini-areas==1.0", "mini-broken==1.0")
+LAB = """
+[[extensions.extension]]
+project = "mini-upon"
+needs = ["mini-areas"]
+
+[[profiles.profile]]
+name = "lab"
+release_type = "ci"
+platforms = ["linux"]
+pythons = ["3.12"]
+refs = ["release/2.13"]
+tier = "presubmit"
+sources = "miniature"
+projects = ["torch"]
+split = true
+device_groups = 2
+extensions_may_fail = true
+"""
+
+
+@pytest.fixture(scope="module")
+def index(newcomer) -> Iterator[dict[str, str]]:
+    """The user's own index with their sdists, before the one that has all else."""
+    folder = newcomer.home / "sdists"
+    miniature_sdist(folder, "mini-areas")
+    miniature_sdist(folder, "mini-upon", requires=("mini-areas",))
+    miniature_sdist(folder, "mini-broken", broken=True)
+    other = newcomer.environment.get("PIP_INDEX_URL", "https://pypi.org/simple/")
+    with index_server.serving(folder) as served:
+        yield {"PIP_INDEX_URL": served.url("simple/"), "PIP_EXTRA_INDEX_URL": other}
+
+
+@pytest.fixture(scope="module")
+def lab(laptop: Run, newcomer, cache, index: dict[str, str]) -> tuple[Run, str]:
+    """One run for several: nothing of ROCm is built; torch in two parts, what stands on it, all split."""
     newcomer.run("rm", "-rf", laptop.work / "linux" / "debian12" / "rocm")
+    tables = newcomer.home / "lab.toml"
+    tables.write_text(LAB)
     only = ["rocm-*", "upload-*", "lock-*", "build-*", "merge-*", "split*", "check*", "test-pip*"]
     done = newcomer.rocwright(
-        *("pipeline", "run", "--profile", "ci", "--run-id", "4712", "--artifact-run-id", RUN, "--json"),
-        *(
-            "--split",
-            "--device-groups",
-            "2",
-            "--projects",
-            "torch",
-            "--work-dir",
-            laptop.work,
-            "--cache-dir",
-            cache,
-        ),
+        *("pipeline", "run", "--profile", "lab", "--run-id", "4712", "--artifact-run-id", RUN, "--json"),
+        *("--extensions", *EXTENSIONS, "--config", tables),
+        *("--work-dir", laptop.work, "--cache-dir", cache),
         *(word for glob in only for word in ("--only", glob)),
+        **index,
     )
-    run = Run(laptop.work, {record["cell"]: record for record in json.loads(done.stdout)})
+    return Run(laptop.work, {record["cell"]: record for record in json.loads(done.stdout)}), done.stderr
+
+
+def test_what_stands_on_torch_is_in_its_set_and_one_that_fails_is_told(lab: tuple[Run, str]) -> None:
+    """Miniatures: stand-ins upon a stand-in, which compile for real."""
+    run, said = lab
+    states = {id_.split("/")[0]: record["state"] for id_, record in run.records.items()}
+    assert states.pop("build-extension-mini-broken") == "failed"
+    assert set(states.values()) == {"done"}, "and the run ended well"
+    assert "warning: build-extension-mini-broken/linux/" in said
+    built = run.value("build-extension-mini-upon")
+    assert built["version"] == "1.0+torch2.9.0.rocm5.2.3"
+    names = set(run.value("test-pip")["files"])
+    for name in ("mini_areas", "mini_upon"):
+        assert {f"amd_{name}_device_{target}" for target in ("gfx906", "gfx90a", "gfx1030")} <= {
+            one.partition("-")[0] for one in names
+        }
+    assert not any("broken" in one for one in names)
+    installed = run.value("test-pip")["installed"]
+    assert installed["mini-upon"] == installed["mini-areas"] == "1.0+torch2.9.0.rocm5.2.3"
+    assert installed["amd-mini-areas-device-gfx90a"]
+
+
+def test_device_code_is_split_and_an_earlier_runs_rocm_is_reused(
+    laptop: Run, lab: tuple[Run, str], newcomer
+) -> None:
+    run = lab[0]
     assert not any(id_.startswith(("rocm-artifacts", "check-rocm")) for id_ in run.records)
     before, now = laptop.value("rocm-packages")["files"], run.value("rocm-packages")["files"]
     assert {one["name"]: one["sha256"] for one in before} == {one["name"]: one["sha256"] for one in now}

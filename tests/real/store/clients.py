@@ -12,7 +12,10 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from rocwright.model.sets import SetManifest, new_set, set_id
+import msgspec
+
+from rocwright.model.sets import FileEntry, SetManifest, new_set, set_id
+from rocwright.model.variants import Provider, Variants
 from rocwright.store.index.listed import ListedSet, listed_files
 from rocwright.store.index.pages import view_pages, write_pages
 from rocwright.store.objects.local import LocalStore
@@ -26,6 +29,7 @@ NOW = datetime(2026, 11, 22, 8, 0, 0, tzinfo=timezone.utc)
 # That of Debian 12, older than the names that PEP 714 gave; the first that knows them; and the newest of all
 # when this was written.
 PIPS = ("23.0.1", "23.2.1", "26.3")
+CLIENTS = (*(f"pip-{version}" for version in PIPS), "uv")
 
 
 @dataclass(frozen=True)
@@ -136,6 +140,25 @@ class Shop:
         pages = view_pages(listed_files(self.sets), prefix)
         kept = {key: page for key, page in pages.items() if json_pages or "_json/" not in key}
         write_pages(self.store, prefix, kept)
+
+    def view(self, prefix: str, *targets: str) -> str:
+        """As `publish`, for a machine with GPUs of these targets; returns `prefix`.
+
+        Its pages state which variants fit it, and lead to the files at their place.
+        """
+        files = (
+            msgspec.structs.replace(one, entry=_seen_by(one.entry, targets))
+            for one in listed_files(self.sets)
+        )
+        write_pages(self.store, prefix, view_pages(files, prefix))
+        return prefix
+
+
+def _seen_by(entry: FileEntry, targets: tuple[str, ...]) -> FileEntry:
+    if not isinstance(entry.variant, Variants):
+        return entry
+    said = {"amd": Provider(static_properties={"gfx_arch": targets})}
+    return msgspec.structs.replace(entry, variant=msgspec.structs.replace(entry.variant, providers=said))
 
 
 def files_asked(requests: Iterable[str]) -> list[str]:

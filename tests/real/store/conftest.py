@@ -1,4 +1,4 @@
-"""Real S3 servers for the tests of the store, each started once."""
+"""Real S3 servers for the tests of the store, each started once, and real clients."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from real.store.clients import CLIENTS, Client, make_clients
 from real.store.servers import JuiceFS, Moto, S3Server, running, use
 from rocwright.store.objects.address import open_store
 from rocwright.store.objects.protocol import ObjectStore
@@ -54,3 +55,15 @@ def addresses(
 def store(request: pytest.FixtureRequest, addresses: Callable[[str], str]) -> ObjectStore:
     """A fresh, empty store, once of each kind."""
     return open_store(addresses(request.param))
+
+
+@pytest.fixture(scope="module")
+def clients(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Client]:
+    """Every pip and uv by name, each in an environment of its own."""
+    return make_clients(tmp_path_factory.mktemp("clients"))
+
+
+@pytest.fixture(params=CLIENTS)
+def client(request: pytest.FixtureRequest, clients: dict[str, Client]) -> Client:
+    """Each of them in turn."""
+    return clients[request.param]

@@ -15,7 +15,7 @@ import pytest
 
 from index_server import TARGETS, IndexServer, wheel
 from index_server import serving as serving_index
-from real.store.clients import PIPS, Client, files_asked, make_clients
+from real.store.clients import PIPS, Client, files_asked
 from rocwright.store.objects.address import open_store
 from rocwright.store.objects.local import LocalStore
 from rocwright.store.objects.serve import serving
@@ -26,11 +26,6 @@ TORCH = f"2.10.0+rocm{ROCM}"
 # As PyPI has had it since July 2023.
 PIP_WHEEL = "pip-23.2.1-py3-none-any.whl"
 PIP_SHA256 = "7ccf472345f20d35bdc9d1841ff5f313260c2c33fe417f48c30ac46cccabf5be"
-
-
-@pytest.fixture(scope="module")
-def clients(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Client]:
-    return make_clients(tmp_path_factory.mktemp("clients"))
 
 
 @pytest.fixture

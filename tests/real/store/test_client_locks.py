@@ -12,7 +12,7 @@ from urllib.parse import unquote
 
 import pytest
 
-from real.store.clients import PIPS, Client, Shop, files_asked, make_clients, versions_in, wheel
+from real.store.clients import PIPS, Client, Shop, files_asked, versions_in, wheel
 from rocwright.store.index.set_pages import publish_set_pages
 from rocwright.store.layout import set_prefix
 from rocwright.store.objects.serve import serving
@@ -22,11 +22,6 @@ from rocwright.system.venv import uv_command
 NEW_PIP = f"pip-{PIPS[-1]}"
 CANDIDATE = "7.2.0rc1"
 EXPECTED = {"torch": "2.9.0+rocm7.2.0rc1", "rocm": CANDIDATE, "rocm-sdk-device-gfx90a": CANDIDATE}
-
-
-@pytest.fixture(scope="module")
-def clients(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Client]:
-    return make_clients(tmp_path_factory.mktemp("clients"))
 
 
 @pytest.fixture

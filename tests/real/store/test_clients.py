@@ -10,22 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from real.store.clients import PIPS, Client, Shop, files_asked, make_clients, pip_report, wheel
+from real.store.clients import PIPS, Client, Shop, files_asked, pip_report, wheel
 from rocwright.store.objects.serve import serving
 
-CLIENTS = (*(f"pip-{version}" for version in PIPS), "uv")
 HTML, BOTH, FLAT, JSON = "html/fam/", "v2/fam/", "v2/fam/_flat/index.html", "v2/fam/_json/"
 ODD = "1!2.0.post1+rocm7.1.g0"
-
-
-@pytest.fixture(scope="module")
-def clients(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Client]:
-    return make_clients(tmp_path_factory.mktemp("clients"))
-
-
-@pytest.fixture(params=CLIENTS)
-def client(request: pytest.FixtureRequest, clients: dict[str, Client]) -> Client:
-    return clients[request.param]
 
 
 @pytest.fixture(scope="module")

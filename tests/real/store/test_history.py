@@ -1,4 +1,4 @@
-"""Sixty simulated days of nightly releases, and what the simulation finds when a promise is taken out."""
+"""Simulated days of nightly releases, and what the simulation finds when a promise is taken out."""
 
 from __future__ import annotations
 
@@ -31,24 +31,24 @@ from rocwright.store.sets import promote, report, stage
 pytestmark = pytest.mark.long
 
 
-def test_sixty_days_without_a_violation() -> None:
+def test_twenty_days_without_a_violation() -> None:
     # Other days for each commit, the same again for the same one; the seed is printed.
     seed = seed_of_commit()
     print(f"history of seed {seed}; {SEED}={seed} repeats it")
-    command = [sys.executable, "-m", "real.store.history", "--days", "60", "--seed", str(seed)]
+    command = [sys.executable, "-m", "real.store.history", "--days", "20", "--seed", str(seed)]
     tests = Path(__file__).parents[2]
     done = subprocess.run(command, cwd=tests, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)
     events, checks = report["events"], report["checks"]
-    assert (report["seed"], report["days"], report["violations"]) == (seed, 60, 0)
+    assert (report["seed"], report["days"], report["violations"]) == (seed, 20, 0)
     # Enough happened for that to mean something, whatever the seed: half of what seed 1 comes to, or less.
     for name, least in LEAST.items():
         assert report[name] >= least, name
     for name, least in LEAST_EVENTS.items():
         assert sum(count for event, count in events.items() if event.startswith(name)) >= least, name
-    assert checks["resolutions"] >= 40_000
-    assert checks["admissions"] >= 150
+    assert checks["resolutions"] >= 13_000
+    assert checks["admissions"] >= 50
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -101,18 +101,18 @@ def test_a_history_on_a_server(kind: str, addresses: Callable[[str], str], tmp_p
     assert lived.counts["nightly: promoted"] >= 2
 
 
-# What has to happen in sixty days for them to mean something.
-LEAST = {"kills": 80, "lost answers among them": 25, "waits for another publisher": 100, "frozen": 5}
+# What has to happen in twenty days for them to mean something.
+LEAST = {"kills": 27, "lost answers among them": 8, "waits for another publisher": 33, "frozen": 2}
 LEAST_EVENTS = {
-    "builds failed": 6,
-    "nightly: promoted": 50,
-    "nightly: blocked": 10,
-    "nightly: refused": 3,
-    "bypasses": 5,
-    "sets: waived": 5,
-    "rollback": 5,
-    "rollbacks of copies": 20,
-    "objects deleted": 200,
+    "builds failed": 2,
+    "nightly: promoted": 16,
+    "nightly: blocked": 3,
+    "nightly: refused": 1,
+    "bypasses": 2,
+    "sets: waived": 2,
+    "rollback": 2,
+    "rollbacks of copies": 7,
+    "objects deleted": 60,
 }
 
 # --- promises taken out, one by one
@@ -348,6 +348,10 @@ if SIGNS:
     )
 
 
+# With the first seed nobody is harmed for sixty days, being alone by chance, or only after many.
+SOON = {_no_exclusion: 5, _a_suite_forgotten: 2}
+
+
 @pytest.mark.parametrize(("take_out", "kind", "found"), TAKEN_OUT.values(), ids=TAKEN_OUT)
 def test_a_promise_taken_out_is_found(
     take_out: Callable[[pytest.MonkeyPatch], None],
@@ -360,7 +364,6 @@ def test_a_promise_taken_out_is_found(
     # Where objects are damaged and forged besides, what was taken out is found later.
     monkeypatch.setattr(history, "MENDS", False)
     options: dict[str, Any] = {"keys": key_of(1) if "forged" in take_out.__name__ else ()}
-    # Who is alone by chance does no harm: with the first seed so for sixty days.
-    seed = 5 if take_out is _no_exclusion else 1
+    seed = SOON.get(take_out, 1)
     with pytest.raises(Violation, match=f"(?s){found}"):
         history.begin(KINDS[kind](), tmp_path, seed, rollback_rate=20.0, crowd=1.0, **options).live(60)

@@ -17,6 +17,7 @@ from oracle import splitting
 from oracle.elf_image import read_image
 from oracle.fat_library import build_library, bundle, ccob, code_object
 from rocwright.binary.view import mapped
+from rocwright.device_code.archives import split_library
 from rocwright.device_code.split import Kept
 from rocwright.errors import InvalidBundle, InvalidElf, InvalidInput, RocwrightError
 
@@ -154,6 +155,12 @@ def test_an_error_late_leaves_nothing(tmp_path: Path) -> None:
     """The damage shows only when code was written for other bundles already."""
     wrong = changed(ccob(GOOD, 3), 24, bytes(8))
     assert "its hash is" in refused(build(tmp_path, GOOD, ccob(GOOD, 3), wrong), tmp_path, InvalidBundle)
+
+
+def test_without_proof_no_hash_is_compared(tmp_path: Path) -> None:
+    library = build(tmp_path, changed(ccob(GOOD, 3), 24, bytes(8)))
+    done = split_library(library, tmp_path / "out", prove=False)
+    assert done is not None and done.archives and not done.identical
 
 
 # -- ELF files ---------------------------------------------------------------------------------------------

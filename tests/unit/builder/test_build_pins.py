@@ -14,9 +14,10 @@ from packaging.metadata import parse_email
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from rocwright.builder.pins import environment_of, pinned, require_pins
+from rocwright.builder.pins import environment_of, give_local_version, pinned, require_pins
 from rocwright.errors import InvalidWheel, UsageError
-from wheels import record_digest
+from rocwright.wheel.read import open_wheel
+from wheels import record_digest, write_wheel
 
 NAME = "torchvision-0.24.0+rocm7.1-cp311-cp311-linux_x86_64.whl"
 INFO = "torchvision-0.24.0+rocm7.1.dist-info"
@@ -233,3 +234,23 @@ def test_any_metadata(requires: list[tuple[str, str, bool]], end: str, body: str
         assert wanted.extras <= one.extras
     asked = {extra for one in given_ones if of_torch(one) and holds(one) for extra in one.extras}
     assert asked <= {extra for one in in_force for extra in one.extras}
+
+
+def test_a_wheel_gets_the_local_version(tmp_path: Path) -> None:
+    files = {"tiny/__init__.py": "", "tiny-1.2+cu121.data/scripts/tiny": "#!python\n"}
+    path = write_wheel(tmp_path, "tiny", "1.2+cu121", files, requires=("torch",))
+    before = open_wheel(path)
+    made = give_local_version(path, "+rocm7.10.0")
+    assert made.name == "tiny-1.2+rocm7.10.0-cp312-cp312-linux_x86_64.whl"
+    assert [each.name for each in tmp_path.iterdir()] == [made.name]
+    wheel = open_wheel(made)
+    assert (wheel.metadata.version, wheel.dist_info) == ("1.2+rocm7.10.0", "tiny-1.2+rocm7.10.0.dist-info")
+    assert "tiny-1.2+rocm7.10.0.data/scripts/tiny" in wheel.member
+    assert {row.path for row in wheel.record} == set(wheel.member)
+    digests = {row.path: row.sha256 for row in before.record}
+    assert {row.path: row.sha256 for row in wheel.record}["tiny/__init__.py"] == digests["tiny/__init__.py"]
+    assert wheel.metadata.requires_dist == ("torch",)
+    # It has it: nothing is written.
+    facts = made.stat()
+    assert give_local_version(made, "+rocm7.10.0") == made
+    assert made.stat() == facts

@@ -521,6 +521,21 @@ def test_a_damaged_bundle_names_wheel_and_library(libraries: dict[str, bytes], t
     refused(source, tmp_path, InvalidBundle, r"bad\.so")
 
 
+@pytest.mark.parametrize("digested", [False, True])
+def test_bundles_are_compared_with_their_hashes_where_record_has_no_digest(
+    digested: bool, libraries: dict[str, bytes], tmp_path: Path
+) -> None:
+    library = bytearray(libraries["packed"])
+    at = library.find(b"CCOB")
+    library[at + {1: 12, 2: 16, 3: 24}[library[at + 4]]] ^= 255
+    record = {} if digested else {"torch/a.so": f"torch/a.so,,{len(library)}"}
+    source = write_fat(tmp_path / "in", {"torch/a.so": bytes(library)}, record=record)
+    if digested:
+        assert split_wheel(source, tmp_path / "out").objects == len(BETA)
+    else:
+        refused(source, tmp_path, InvalidBundle, "its hash is")
+
+
 def test_a_wheel_that_has_an_archive_in_the_way(libraries: dict[str, bytes], tmp_path: Path) -> None:
     files = {"torch/a.so": libraries["packed"], "torch/.kpack/mini_torch_gfx942.kpack": b"older"}
     refused(write_fat(tmp_path / "in", files), tmp_path, InvalidInput, "has a file torch/.kpack/mini_torch")

@@ -239,6 +239,21 @@ def test_databases_of_another_build(dist: Path, tmp_path: Path) -> None:
     assert f"{device('gfx942')} is of another build than {HOST}" in text
 
 
+def test_an_archive_that_is_not_the_one_that_its_wheel_names(dist: Path, tmp_path: Path) -> None:
+    """RECORD was written for it: the wheel was packed again."""
+    found = content(dist / device("gfx942"))
+    info = f"amd_mini_torch_device_gfx942-{VERSION}.dist-info"
+    files = {name: data for name, data in found.files.items() if not name.startswith(info)}
+    archive = bytearray(files["torch/.kpack/mini_torch_gfx942.kpack"])
+    archive[20] ^= 1  # one that nothing else reads
+    files["torch/.kpack/mini_torch_gfx942.kpack"] = bytes(archive)
+    place = tmp_path / "changed"
+    write_fat(place, files, filename=device("gfx942"), metadata=found.files[f"{info}/METADATA"])
+    text = refused([dist / HOST, place / device("gfx942")], tmp_path, InvalidArchive)
+    assert f"torch/.kpack/mini_torch_gfx942.kpack in {device('gfx942')}: it is of another build, or " in text
+    assert ", and torch/.kpack/mini_torch_gfx942.json names " in text
+
+
 def test_a_damaged_device_wheel(dist: Path, tmp_path: Path) -> None:
     place = tmp_path / device("gfx942")
     data = bytearray((dist / place.name).read_bytes())

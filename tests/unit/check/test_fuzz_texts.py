@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 from spoiled import spoiled
 
 from rocwright.check.run import check_paths
-from wheels import write_sdist, write_wheel
+from wheels import AMD, variants, write_sdist, write_variant, write_wheel
 
 INFO = "triton-1.0.dist-info"
 TEXTS = {
@@ -72,6 +73,21 @@ def test_no_text_stops_the_check(closed: bool, tmp_path: Path) -> None:
     for _ in range(60):
         report = check_paths(wheel_and_sdist(tmp_path, chance), closed=closed, targets=["gfx906"])
         assert len(report.files) == 2
+
+
+def test_no_statement_of_variants_stops_the_check(tmp_path: Path) -> None:
+    chance, told = random.Random(8), set()
+    both = {"amd": {"gfx_arch": ["gfx906", "gfx90a"]}, "x86_64": {"level": ["v3"]}}
+    good = json.dumps(variants({"sharp": both}, amd=AMD, x86_64={"requires": ["x86-provider"]}))
+    stated = tmp_path / "lynx-1.0-variants.json"
+    for _ in range(80):
+        inside, beside = (spoiled(good, chance, PIECES) if chance.random() < 0.7 else good for _ in "ab")
+        wheel = write_variant(tmp_path, "lynx", "1.0", "sharp", {}, stated=inside)
+        stated.write_bytes(beside if isinstance(beside, bytes) else beside.encode())
+        report = check_paths([tmp_path])
+        assert report.files == (wheel.name,)
+        told |= {one.rule for one in report.findings}
+    assert {"variant-label", "variants-json"} <= told
 
 
 # Python makes no number of them, and packaging compares versions by numbers.

@@ -77,8 +77,11 @@ def test_less_asked_of_packages_is_taken_away(
     [
         ("growth = 0.05", [("growth", "size-growth", "0.03", "0.05")]),
         ("growth = 0.01\nsmall_growth = 5", []),
-        ('own = ["rocm", "rocm-*", "amd-*-device-{gfx,amdgcn}*", "mine"]', []),
-        ('own = ["mine", "rocm"]', [("own", "", "rocm-*, amd-*-device-{gfx,amdgcn}*", "left out")]),
+        ('own = ["rocm", "rocm-*", "amd-*-device", "amd-*-device-{gfx,amdgcn}*", "mine"]', []),
+        (
+            'own = ["mine", "rocm"]',
+            [("own", "", "rocm-*, amd-*-device, amd-*-device-{gfx,amdgcn}*", "left out")],
+        ),
         ('adopted = ["set-pins", "sbom"]', [("adopted", "set-pins", "error", "warning in wheels of others")]),
     ],
 )

@@ -137,7 +137,10 @@ def test_what_only_this_index_can_have_must_be_in_it(requirement: str) -> None:
     ]
 
 
-@pytest.mark.parametrize("requirement", ["sympy==1.13.1", "torch==2.9", "numpy", "triton>=3"])
+@pytest.mark.parametrize(
+    "requirement",
+    ["sympy==1.13.1", "torch==2.9", "numpy", "triton>=3", "rocm-bootstrap", "rocm_bootstrap>=0.1"],
+)
 def test_what_public_indexes_have_need_not_be_in_it(requirement: str) -> None:
     assert found(wheel("x", requires=[requirement])) == []
 

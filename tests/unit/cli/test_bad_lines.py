@@ -20,7 +20,7 @@ import pytest
 
 from blocks.errors import error_classes
 from needs import need, need_distribution
-from wheels import write_wheel
+from wheels import write_variant, write_wheel
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -96,6 +96,8 @@ def prepare(work, files):
             dll = {"torch/__init__.py": "", "torch/version.py": "", "torch/lib/c10.dll": "MZ"}
             requires = ["rocm[libraries]==7.0.2"]
             write_wheel(path, "torch", "2.9.0", dll, requires=requires, tag="cp312-cp312-win_amd64")
+        elif content == "@variant-cut-short":
+            write_variant(path, "mine", "1.0", "gfx942", {}, stated="{", tag="py3-none-any")
         elif content.startswith("@"):
             project, version = content[1:].split()
             write_wheel(path, project, version, {f"{project}.py": ""}, tag="py3-none-any")
@@ -153,6 +155,8 @@ def run(line, work, home, *, hurried=False):
     return process.returncode, result, message
 
 
+# A process for each line.
+@pytest.mark.slow
 @pytest.mark.parametrize("line", LINES, ids=[line["name"] for line in LINES])
 def test_a_bad_line_is_refused_and_says_what_to_do(line, page, dead, served, tmp_path):
     need(line.get("needs", "sh"))

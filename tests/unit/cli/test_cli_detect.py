@@ -10,8 +10,10 @@ from pathlib import Path
 import pytest
 
 from command_line import run_program
+from index_server import serving
 from rocwright.store.index.offers import Offer, pip_line, uv_line
 from rocwright.system.files import shipped_directory
+from variant_index import write_index
 
 INDEX = "https://packages.example.org/rocm/"
 
@@ -163,6 +165,48 @@ def test_without_driver_the_unknown_card_is_3(root: Path, tmp_path: Path) -> Non
     assert done.returncode == 3
     assert "PCI id 1002:7fff is not in the table" in done.stderr
     assert "InvalidInput" in done.stderr
+
+
+def test_a_view_of_an_index(root: Path, rocwright, tmp_path: Path) -> None:
+    """Of what the detector's own wheel writes; a view is a view for both."""
+    with serving(write_index(tmp_path / "files")) as index:
+        words = ("detect", "--root", root, "--index", index.url(), "--view", tmp_path / "view")
+        code, out, err = rocwright(*words)
+        assert (code, out.splitlines()[-1]) == (
+            0,
+            f"uv pip install --preview-features wheel-variants --index {(tmp_path / 'view').as_uri()} torch",
+        )
+        assert f"{tmp_path / 'view'} is written, for gfx942: 5 projects of {index.url()}" in err
+        code, out, _ = rocwright(*words, "--json")
+        found = json.loads(out)
+        assert (code, found["targets"], found["view"]["changed"]) == (0, ["gfx942"], False)
+        assert found["view"]["properties"] == {"amd": {"gfx_arch": ["gfx942"]}}
+        code, out, err = rocwright(*words, "--target", "gfx1201")
+        assert code == 3
+        assert f"no variant on {index.url()} is for gfx1201; it has: gfx942 gfx1100 gfx1151" in err
+        next(index.folder.glob("*-variants.json")).write_text("{")
+        code, _, err = rocwright(*words)
+        assert code == 5
+        assert "-variants.json is not the file that its page names: its sha256 is another" in err
+        assert "next: check the address; the index installs without a view" in err
+
+
+@pytest.mark.parametrize(
+    "words", [(), ("--index", INDEX, "--torch", "2.9"), ("--index", INDEX, "--offline"), ("--python", "3.12")]
+)
+def test_a_view_is_of_a_whole_index(words: tuple[str, ...], rocwright, tmp_path: Path) -> None:
+    code, out, err = rocwright("detect", "--view", tmp_path / "view", *words)
+    assert (code, out) == (2, "")
+    assert "--view shows all that an index has" in err
+    assert not (tmp_path / "view").exists()
+
+
+def test_a_view_is_put_beside_nothing_else(rocwright, tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine/letter.txt").write_text("dear")
+    code, _, err = rocwright("detect", "--target", "gfx942", "--index", INDEX, "--view", tmp_path / "mine")
+    assert code == 2
+    assert f"{tmp_path / 'mine'} is not empty and no view" in err
 
 
 def test_no_gpu_is_1(tmp_path: Path) -> None:

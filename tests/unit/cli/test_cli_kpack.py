@@ -17,7 +17,7 @@ from oracle.fat_library import build_library, bundle, code_object
 from oracle.kpack_reader import read_kpack
 from unit.builder import fat_wheels
 
-# Many processes, or many megabytes: `make real` and CI run them.
+# Many processes, or many megabytes: `make slow` and CI run them.
 pytestmark = pytest.mark.slow
 
 CODE = {

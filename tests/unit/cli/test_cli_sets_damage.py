@@ -19,6 +19,8 @@ from rocwright.store.sets.verify import verify_set
 from wheels import write_wheel
 
 __all__ = ["run"]
+# A store of six sets is copied and repaired for each kind of damage.
+pytestmark = pytest.mark.slow
 
 FAMILIES = ("fama", "famb")
 KINDS = {

@@ -15,7 +15,7 @@ from contract.github import ADDRESS, Github, commit, shared
 from git_repos import git
 from rocwright import cli
 
-# Many processes, or many megabytes: `make real` and CI run them.
+# Many processes, or many megabytes: `make slow` and CI run them.
 pytestmark = pytest.mark.slow
 
 Call = Callable[..., tuple[int, str, str]]

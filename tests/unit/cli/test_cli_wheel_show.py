@@ -11,7 +11,7 @@ import pytest
 
 from command_line import Run
 from oracle.fat_library import build_library, bundle, code_object
-from wheels import TAG, write_wheel
+from wheels import TAG, variants, write_variant, write_wheel
 
 # Headers of 64 bytes and what follows them; 0x3F and 0x4C are the machine numbers of the two targets.
 GFX90A = code_object(0x3F, bytes(936))
@@ -137,3 +137,46 @@ def test_what_is_no_wheel_is_refused(show: Run, words: tuple[str, ...], code: in
     ended, out, err = show(*words)
     assert (ended, out) == (code, "")
     assert named in err
+
+
+def test_a_variant_is_shown_with_who_tells_its_properties(show: Run, tmp_path: Path) -> None:
+    path = write_variant(tmp_path, "lynx", "1.0", "sharp", {"amd": {"gfx_arch": ["gfx90a", "gfx942"]}})
+    shown = show(path).out
+    assert "variant     sharp\n" in shown
+    assert "amd :: gfx_arch :: gfx90a or gfx942, told by rocm-bootstrap\n" in shown
+    (about,) = json.loads(show(path, "--json").out)["wheels"]
+    assert about["variant"] == {
+        "label": "sharp",
+        "properties": {"amd": {"gfx_arch": ["gfx90a", "gfx942"]}},
+        "providers": {"amd": "rocm-bootstrap"},
+    }
+    assert about["tags"] == [TAG]
+    null = write_variant(tmp_path, "lynx", "1.0", "null", {})
+    assert "variant     null, for any machine\n" in show(null).out
+
+
+@pytest.mark.parametrize(
+    ("stated", "problem"),
+    [
+        (None, "its name says that it is the variant sharp, and it has no variant.json"),
+        ("{", "variant.json does not state variants in a form that is known"),
+        (variants({"blunt": {"amd": {"gfx_arch": ["gfx90a"]}}}), "its variant.json does not state sharp"),
+    ],
+    ids=["nothing", "damaged", "another"],
+)
+def test_what_keeps_a_wheel_from_being_its_variant_is_shown(
+    show: Run, tmp_path: Path, stated: object, problem: str
+) -> None:
+    path = write_variant(tmp_path, "lynx", "1.0", "sharp", {}, stated=stated)
+    code, out, _ = show(path)
+    assert code == 0
+    assert f"problem     {problem}" in out
+    assert "variant     sharp, for which machines is unknown\n" in out
+    (about,) = json.loads(show(path, "--json").out)["wheels"]
+    assert about["variant"]["properties"] is None
+
+
+def test_of_a_plain_wheel_no_variant_is_told(show: Run, wheel: Path) -> None:
+    assert "variant" not in show(wheel).out
+    (about,) = json.loads(show(wheel, "--json").out)["wheels"]
+    assert about["variant"] is None

@@ -19,6 +19,7 @@ from oracle.splitting import Split, split
 from rocwright.binary.view import mapped
 from rocwright.device_code.descriptors import KernelSizes, read_kernels
 from rocwright.device_code.fatbin import NewEntry, raw_bundle
+from rocwright.device_code.tree.split import split_tree
 from rocwright.errors import InvalidElf
 
 pytestmark = needs("gcc", "clang++-19", "ld.lld")
@@ -246,6 +247,30 @@ def test_a_split_library_is_followed_to_its_archives(
     ended = run(capsys, *words(prefix, library, done.host))
     assert ended.code == 1
     assert "archives of 1 split file are missing; the rest loads" in ended.err
+
+
+def test_an_archive_that_is_not_the_one_that_its_part_names_is_no_pass(
+    tmp_path: Path,
+    objects: dict[str, bytes],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    build_library(tmp_path / "rocm-tree/lib", bundles=[bundle(objects.items())] * 2, name="libtwo.so")
+    split_tree(tmp_path / "rocm-tree", tmp_path / "split")
+    prefix = build(tmp_path / "rocm")
+    host = tmp_path / "split/generic/lib/libtwo.so"
+    assert run(capsys, *words(prefix, host)).code == 0
+    (archive,) = (tmp_path / "split/gfx942/.kpack").glob("*.kpack")
+    data = bytearray(archive.read_bytes())
+    data[20] ^= 1  # one that no reader of code reads
+    archive.write_bytes(data)
+    # Found from the library, and as a file of the directory.
+    for given in (host, tmp_path / "split"):
+        ended = run(capsys, *words(prefix, given))
+        assert ended.code == 1
+        assert "1 archive is of another build, or damaged; all code loads" in ended.err
+        assert f"{archive.name}: it is of another build, or damaged: its sha256 is " in ended.err
 
 
 def test_code_for_other_features_is_no_fault(

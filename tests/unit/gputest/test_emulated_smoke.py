@@ -281,6 +281,15 @@ def test_rocms_test_that_ends_early_is_an_error(rocm: Door) -> None:
     assert "signal" in bad.message
 
 
+def test_options_of_pytest_are_refused_where_it_runs_nothing(rocm: Door) -> None:
+    prefix = rocm.plays()
+    status, _, err = rocm(TARGET, "--emulator", prefix, "--rocm", prefix, "--", "-k", "Conv or MatMul")
+    assert status == 2
+    assert "-k 'Conv or MatMul' is for pytest, which runs torch's tests: " in err
+    assert "nothing limits ROCm's own test or the operators of onnxruntime" in err
+    assert not (rocm.folder / "test-reports").exists()
+
+
 def test_an_environment_with_nothing_to_test_is_named(door: Door) -> None:
     prefix = door.plays()
     status, _, err = door(TARGET, "--emulator", prefix, "--rocm", prefix)

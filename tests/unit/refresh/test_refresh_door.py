@@ -5,6 +5,7 @@ from __future__ import annotations
 import zipfile
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from importlib import metadata
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -325,8 +326,13 @@ def test_a_bootstrap_that_is_not_what_it_should_be_is_an_error(
 def test_without_a_network_it_says_which_sources_were_not_reached_and_what_to_give(
     rocwright: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    def not_installed(name: str) -> metadata.Distribution:
+        raise metadata.PackageNotFoundError(name)
+
     for name in ("http_proxy", "https_proxy", "HTTPS_PROXY"):
         monkeypatch.setenv(name, "http://127.0.0.1:9")
+    # rocm-bootstrap may be there for other tests, and is read without a network then.
+    monkeypatch.setattr(metadata, "distribution", not_installed)
     done = rocwright("data", "refresh")
     assert done.code == 5
     assert "no source could be read" in done.err

@@ -239,9 +239,9 @@ def devel_wheel(directory, *, entries=None, tar=None, name="_devel.tar", count=N
     tar = devel_tar(compression="xz" if name.endswith("xz") else "") if tar is None else tar
     manifest = {"files": len(entries) if count is None else count, "sha256": digest(tar), "entries": entries}
     files = {
-        "_rocm_sdk_devel/__init__.py": init(version),
-        "_rocm_sdk_devel/_devel.json": json.dumps(manifest).encode(),
-        f"_rocm_sdk_devel/{name}": tar,
+        "rocm_sdk_devel/__init__.py": init(version),
+        "rocm_sdk_devel/_devel.json": json.dumps(manifest).encode(),
+        f"rocm_sdk_devel/{name}": tar,
         **pure("rocm_sdk_devel", "rocm_sdk_devel"),
     }
     return rocm_wheel(

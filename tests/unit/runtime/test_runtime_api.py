@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 from pathlib import Path
 
 import fake_rocm as fake
@@ -188,12 +189,28 @@ def test_mismatch_warns_at_the_caller_or_raises(in_process) -> None:
     import rocm_sdk
 
     rocm_sdk.initialize_process(check_version="5.2.*")
-    with pytest.warns(RuntimeWarning, match=r"built for ROCm 5\.3\.0, but ROCm 5\.2\.3 is installed") as seen:
+    wanted = (
+        r"The program was compiled against a ROCm version matching 5\.3\.0, but ROCm 5\.2\.3 is installed"
+    )
+    with pytest.warns(UserWarning, match=wanted) as seen:
         rocm_sdk.initialize_process(check_version="5.3.0")
     assert seen[0].filename == __file__
     assert 'pip install "rocm[libraries]==5.3.0"' in str(seen[0].message)
-    with pytest.raises(RuntimeError, match=r"built for ROCm 5\.3\*"):
+    with pytest.raises(RuntimeError, match=r"a ROCm version matching 5\.3\*"):
         rocm_sdk.initialize_process(check_version="5.3*", fail_on_version_mismatch=True)
+    rocm_sdk.initialize_process(check_version=re.compile(r"5\.2"), fail_on_version_mismatch=True)
+    with pytest.raises(RuntimeError, match=r"matching 5\\.3, but ROCm 5\.2\.3 is \D+$"):
+        rocm_sdk.initialize_process(check_version=re.compile(r"5\.3"), fail_on_version_mismatch=True)
+
+
+def test_what_was_loaded_is_known_by_its_short_name_again_after_it_was_forgotten(in_process) -> None:
+    import rocm_sdk
+
+    rocm_sdk.preload_libraries("amdhip64")
+    assert rocm_sdk._ALL_CDLLS["amdhip64"].hip_answer() == 42
+    rocm_sdk._ALL_CDLLS.clear()
+    rocm_sdk.initialize_process(preload_shortnames=["amdhip64", "amd_comgr"])
+    assert list(rocm_sdk._ALL_CDLLS) == ["amdhip64", "amd_comgr"]
 
 
 def test_pure_packages_know_their_version(site: Path) -> None:

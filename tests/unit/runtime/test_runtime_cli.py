@@ -17,7 +17,7 @@ def no_devel(tmp_path: Path, wheels) -> Path:
 
 
 def test_paths_are_of_the_devel_tree_when_installed(site: Path) -> None:
-    tree = f"{site}/_rocm_sdk_devel/tree"
+    tree = f"{site}/_rocm_sdk_devel"
     assert fake.rocm_sdk(site, "path", "--root").stdout == f"{tree}\n"
     assert fake.rocm_sdk(site, "path", "--bin").stdout == f"{tree}/bin\n"
     assert fake.rocm_sdk(site, "path", "--cmake").stdout == f"{tree}/lib/cmake\n"
@@ -56,9 +56,9 @@ def test_version(site: Path, no_devel: Path) -> None:
 
 
 def test_targets_are_the_installed_ones(no_devel: Path, wheels, tmp_path: Path) -> None:
-    assert fake.rocm_sdk(no_devel, "targets").stdout == "gfx906\ngfx90a\n"
+    assert fake.rocm_sdk(no_devel, "targets").stdout == "gfx906;gfx90a\n"
     fake.unpack(no_devel, wheels["other"])
-    assert fake.rocm_sdk(no_devel, "targets").stdout == "gfx1030\ngfx1031\ngfx906\ngfx90a\n"
+    assert fake.rocm_sdk(no_devel, "targets").stdout == "gfx1030;gfx1031;gfx906;gfx90a\n"
     bare = fake.unpack(tmp_path / "bare", wheels["rocm"], wheels["core"])
     done = fake.rocm_sdk(bare, "targets")
     assert (done.returncode, done.stdout) == (1, "")
@@ -69,7 +69,7 @@ def test_targets_are_the_installed_ones(no_devel: Path, wheels, tmp_path: Path) 
 
 
 def test_environment(site: Path) -> None:
-    tree = f"{site}/_rocm_sdk_devel/tree"
+    tree = f"{site}/_rocm_sdk_devel"
     done = fake.rocm_sdk(site, "env", "--shell", "json", PATH="/usr/bin:/bin", CMAKE_PREFIX_PATH="/x")
     expected = {
         "ROCM_PATH": tree,
@@ -108,8 +108,8 @@ def test_environment_names_the_newest_clangs_device_libraries(no_devel: Path) ->
 
 def test_init(site: Path, no_devel: Path) -> None:
     assert fake.rocm_sdk(site, "init", "--quiet").stdout == ""
-    assert (site / "_rocm_sdk_devel/tree/bin/hipcc").is_file()
-    assert fake.rocm_sdk(site, "init").stdout == f"development files: {site}/_rocm_sdk_devel/tree\n"
+    assert (site / "_rocm_sdk_devel/bin/hipcc").is_file()
+    assert fake.rocm_sdk(site, "init").stdout == f"development files: {site}/_rocm_sdk_devel\n"
     done = fake.rocm_sdk(no_devel, "init")
     assert done.returncode == 1
     assert 'not installed; install it with: pip install "rocm[devel]==5.2.3"' in done.stderr
@@ -121,9 +121,9 @@ COMMAND = "import sys; from rocm_sdk_core._cli import {0}; sys.exit({0}())"
 def test_compiler_commands_run_from_the_devel_tree_information_from_core(site: Path) -> None:
     done = fake.python(site, COMMAND.format("rocminfo"), "-x")
     assert done.stdout == f"rocminfo from {site}/_rocm_sdk_core/bin -x\n"
-    assert not (site / "_rocm_sdk_devel/tree").exists()
+    assert not (site / "_rocm_sdk_devel").exists()
     done = fake.python(site, COMMAND.format("hipcc"), "a b", "-c")
-    assert done.stdout == f"hipcc from {site}/_rocm_sdk_devel/tree/bin a b -c\n"
+    assert done.stdout == f"hipcc from {site}/_rocm_sdk_devel/bin a b -c\n"
     # Not in this devel tree, so core's own.
     done = fake.python(site, COMMAND.format("amdclangpp"))
     assert done.stdout.startswith(f"amdclang++ from {site}/_rocm_sdk_core/lib/llvm/bin")
@@ -145,7 +145,7 @@ def test_commands_without_devel_and_without_rocm(no_devel: Path, tmp_path: Path,
 
 
 def test_a_compiler_command_says_why_it_has_no_tree(site: Path) -> None:
-    (site / "_rocm_sdk_devel/_devel.tar").write_bytes(b"")
+    (site / "rocm_sdk_devel/_devel.tar").write_bytes(b"")
     done = fake.python(site, COMMAND.format("hipcc"))
     assert done.returncode == 1
     assert done.stderr.startswith("rocm: the installed rocm-sdk-devel is damaged (")
@@ -216,7 +216,7 @@ def test_failures_have_causes(site: Path, libraries) -> None:
 
 def test_a_changed_devel_tree_fails_its_layout(site: Path) -> None:
     fake.rocm_sdk(site, "init")
-    tree = site / "_rocm_sdk_devel/tree"
+    tree = site / "_rocm_sdk_devel"
     (tree / "bin/tool").write_text("changed")
     (tree / "lib/libamdhip64.so").unlink()
     _, found = checks(site)
@@ -267,16 +267,16 @@ def test_what_builds_call_often_loads_little(site: Path, arguments: list[str]) -
     code = "import sys; from rocm_sdk._cli import main; before = set(sys.modules); main(sys.argv[1:]); "
     code += "print(*sorted(set(sys.modules) - before))"
     loaded = fake.python(site, code, *arguments).stdout.splitlines()[-1].split()
-    ours = {"rocm_sdk._devel", "rocm_sdk._dist", "rocm_sdk._places", "rocm_sdk._stamp"}
+    ours = {"rocm_sdk._devel", "rocm_sdk._dist", "rocm_sdk._places", "rocm_sdk._stamp", "rocm_sdk_devel"}
     assert {name for name in loaded if not name.startswith("_rocm_sdk_")} <= ours
 
 
 def test_a_replaced_manifest_or_core_is_noticed_without_reading_them(site: Path) -> None:
     first = fake.rocm_sdk(site, "path", "--root").stdout
-    stamp = site / "_rocm_sdk_devel/tree/.rocm-sdk-expanded"
+    stamp = site / "_rocm_sdk_devel/.rocm-sdk-expanded"
     text = stamp.read_text()
     assert [line.split(" ")[-1] for line in text.splitlines()[2:]] == [
-        "_rocm_sdk_devel/_devel.json",
+        "rocm_sdk_devel/_devel.json",
         "rocm_sdk_core-5.2.3.dist-info/RECORD",
         "rocm_sdk_libraries_gfx90x_dcgpu-5.2.3.dist-info/RECORD",
     ]
@@ -285,16 +285,16 @@ def test_a_replaced_manifest_or_core_is_noticed_without_reading_them(site: Path)
     content = record.read_bytes()
     record.unlink()
     record.write_bytes(content)
-    inode = (site / "_rocm_sdk_devel/tree").stat().st_ino
+    inode = (site / "_rocm_sdk_devel").stat().st_ino
     assert fake.rocm_sdk(site, "path", "--root").stdout == first
-    assert (site / "_rocm_sdk_devel/tree").stat().st_ino == inode
+    assert (site / "_rocm_sdk_devel").stat().st_ino == inode
     assert stamp.read_text() != text
     # A change of the same size with the old time is not missed.
     before = record.stat()
     record.write_bytes(content.replace(b"bin/hipcc,", b"bin/hipcC,"))
     os.utime(record, ns=(before.st_atime_ns, before.st_mtime_ns))
     assert fake.rocm_sdk(site, "path", "--root").stdout == first
-    assert (site / "_rocm_sdk_devel/tree").stat().st_ino != inode
+    assert (site / "_rocm_sdk_devel").stat().st_ino != inode
 
 
 def test_powershell_quotes_by_doubling(in_process) -> None:
@@ -350,10 +350,10 @@ def test_another_rocm_on_the_search_path_is_found(no_devel: Path, tmp_path: Path
 def test_commands_of_a_compiler_that_is_part_of_devel(site: Path, no_devel: Path) -> None:
     code = "from rocm_sdk_devel._cli import hipcc; hipcc()"
     done = fake.python(site, code, "-c")
-    assert done.stdout == f"hipcc from {site}/_rocm_sdk_devel/tree/bin -c\n"
+    assert done.stdout == f"hipcc from {site}/_rocm_sdk_devel/bin -c\n"
     done = fake.python(site, code.replace("hipcc", "amdflang"))
     assert done.stderr == (
-        f"rocm: the program of this command is not in {site}/_rocm_sdk_devel/tree; reinstall rocm-sdk-devel\n"
+        f"rocm: the program of this command is not in {site}/_rocm_sdk_devel; reinstall rocm-sdk-devel\n"
     )
 
 

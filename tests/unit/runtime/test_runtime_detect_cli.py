@@ -37,8 +37,10 @@ def detect(site: Path, machine: Machine):
     """Runs the command on the machine, without site-packages: the standard library has to do."""
 
     def run(*words: str, python: str = sys.executable, **more: object) -> subprocess.CompletedProcess[str]:
+        verb, rest = (words[:1], words[1:]) if words[:1] == ("view",) else ((), words)
+        root = ("--root", str(machine.root))
         done = subprocess.run(
-            [python, "-S", "-W", "error", "-m", "rocwright_detect", "--root", str(machine.root), *words],
+            [python, "-S", "-W", "error", "-m", "rocwright_detect", *verb, *root, *rest],
             env={"PATH": os.environ["PATH"], "PYTHONPATH": str(site), "PYTHONDONTWRITEBYTECODE": "1"},
             capture_output=True,
             text=True,
@@ -302,7 +304,8 @@ def test_json_says_all_that_people_read(detect, machine: Machine) -> None:
 
 
 def test_every_call_in_the_documentation_is_understood(detect, tmp_path: Path) -> None:
-    pages = [fake_machine.ROOT / "docs/how-to/detect-gpu.md", fake_machine.ROOT / "runtime/detect/README.md"]
+    names = ("docs/how-to/detect-gpu.md", "docs/how-to/install-variants.md", "runtime/detect/README.md")
+    pages = [fake_machine.ROOT / name for name in names]
     lines = [line for page in pages for line in page.read_text(encoding="utf-8").splitlines()]
     calls = [shlex.split(line)[2:] for line in lines if line.startswith("$ rocwright-detect")]
     assert len(calls) >= 4

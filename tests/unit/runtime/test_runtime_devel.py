@@ -17,9 +17,10 @@ ROOT = "from rocm_sdk import _devel; print(_devel.root())"
 
 
 def leftovers(site: Path) -> list[str]:
-    """Everything in the devel package that its wheel did not bring, less the tree itself."""
-    known = {"__init__.py", "_devel.json", "_devel.tar", "_devel.tar.xz", "tree"}
-    return sorted({path.name for path in (site / "_rocm_sdk_devel").iterdir()} - known)
+    """Everything in the devel package that its wheel did not bring; the tree is beside it."""
+    known = {"__init__.py", "_cli.py", "cmake", "_devel.json", "_devel.tar", "_devel.tar.xz"}
+    beside = {path.name for path in site.glob("_rocm_sdk_devel?*")}
+    return sorted({path.name for path in (site / "rocm_sdk_devel").iterdir()} - known | beside)
 
 
 def record(site: Path) -> list[str]:
@@ -46,24 +47,25 @@ def refused(in_process, tmp_path: Path, site: Path, **changes) -> str:
     with pytest.raises(in_process.DevelError) as caught:
         in_process.root()
     assert leftovers(site) == []
-    assert not (site / "_rocm_sdk_devel/tree").exists()
+    assert not (site / "_rocm_sdk_devel").exists()
     # All that RECORD gained before the failure is that the whole directory goes.
-    assert set(record(site)) - set(before) <= {"_rocm_sdk_devel,,"}
+    added = {line.partition(".partial-")[0].rstrip(",") for line in set(record(site)) - set(before)}
+    assert added <= {"_rocm_sdk_devel", "rocm_sdk_devel"}
     return str(caught.value)
 
 
 def test_links_instead_of_copies(site: Path, in_process) -> None:
     tree = Path(in_process.root())
-    assert tree == site / "_rocm_sdk_devel/tree"
+    assert tree == site / "_rocm_sdk_devel"
     expected = [path for path, _, _ in fake.DEVEL_ENTRIES]
-    assert listing(tree) == sorted([*expected, ".rocm-sdk-expanded"])
+    assert listing(tree) == sorted([*expected, ".rocm-sdk-expanded", "__init__.py"])
     core = site / "_rocm_sdk_core"
     # An executable is a hard link, a library a relative symbolic link into the runtime package.
     assert (tree / "bin/hipcc").samefile(core / "bin/hipcc")
     assert not (tree / "bin/hipcc").is_symlink()
-    assert str((tree / "lib/libamdhip64.so.5").readlink()) == "../../../_rocm_sdk_core/lib/libamdhip64.so.5"
+    assert str((tree / "lib/libamdhip64.so.5").readlink()) == "../../_rocm_sdk_core/lib/libamdhip64.so.5"
     assert (tree / "lib/libamdhip64.so").resolve() == core / "lib/libamdhip64.so.5"
-    assert str((tree / "lib/librocblas.so.0").readlink()) == f"../../../{fake.LIBRARIES}/lib/librocblas.so.0"
+    assert str((tree / "lib/librocblas.so.0").readlink()) == f"../../{fake.LIBRARIES}/lib/librocblas.so.0"
     assert not (tree / "lib/rocblas/library/data.dat").is_symlink()
     assert (str((tree / "llvm").readlink()), (tree / "llvm/bin/clang").exists()) == ("lib/llvm", True)
     assert (tree / "include/hip/hip_version.h").read_bytes() == fake.HEADER
@@ -98,13 +100,13 @@ def test_installed_files_are_never_written_and_record_is_replaced(
         content[number] = file.read_bytes()
     in_process.root()
     assert {number: (cache / str(number)).read_bytes() for number in content} == content
-    assert "_rocm_sdk_devel/tree/lib/libamdhip64.so.5,," in record(site)
+    assert "_rocm_sdk_devel/lib/libamdhip64.so.5,," in record(site)
     assert "_rocm_sdk_devel,," in record(site)
     assert not any("partial" in line for line in record(site))
 
 
 def test_xz_archive(site: Path, in_process, tmp_path: Path) -> None:
-    (site / "_rocm_sdk_devel/_devel.tar").unlink()
+    (site / "rocm_sdk_devel/_devel.tar").unlink()
     (tmp_path / "xz").mkdir()
     fake.unpack(site, fake.devel_wheel(tmp_path / "xz", name="_devel.tar.xz"))
     assert (Path(in_process.root()) / "include/hip/hip_version.h").read_bytes() == fake.HEADER
@@ -127,9 +129,9 @@ def test_eight_processes_at_once(site: Path) -> None:
         worker.stdin.write("\n")
         worker.stdin.flush()
     results = [worker.communicate(timeout=60) for worker in workers]
-    assert results == [(f"{site}/_rocm_sdk_devel/tree\n", "")] * 8
+    assert results == [(f"{site}/_rocm_sdk_devel\n", "")] * 8
     assert leftovers(site) == []
-    assert len(listing(site / "_rocm_sdk_devel/tree")) == len(fake.DEVEL_ENTRIES) + 1
+    assert len(listing(site / "_rocm_sdk_devel")) == len(fake.DEVEL_ENTRIES) + 2
     lines = record(site)
     assert len(lines) == len(set(lines))
 
@@ -168,19 +170,19 @@ def kill_at(site: Path, point: str, call: str) -> None:
 @pytest.mark.parametrize(("point", "call"), POINTS)
 def test_kill_in_the_middle_is_never_taken_for_complete(site: Path, point: str, call: str) -> None:
     kill_at(site, point, call)
-    assert not (site / "_rocm_sdk_devel/tree").exists()
+    assert not (site / "_rocm_sdk_devel").exists()
     assert len(leftovers(site)) == 1
     # RECORD knows of it, should the package be uninstalled now.
     assert "_rocm_sdk_devel,," in record(site)
-    assert fake.python(site, ROOT).stdout == f"{site}/_rocm_sdk_devel/tree\n"
+    assert fake.python(site, ROOT).stdout == f"{site}/_rocm_sdk_devel\n"
     assert leftovers(site) == []
-    assert len(listing(site / "_rocm_sdk_devel/tree")) == len(fake.DEVEL_ENTRIES) + 1
+    assert len(listing(site / "_rocm_sdk_devel")) == len(fake.DEVEL_ENTRIES) + 2
 
 
 def test_kill_right_after_the_rename_leaves_a_whole_tree(site: Path) -> None:
     kill_at(site, "_put_in_place", "real(*arguments)")
     assert "_rocm_sdk_devel,," in record(site)
-    assert fake.python(site, ROOT).stdout == f"{site}/_rocm_sdk_devel/tree\n"
+    assert fake.python(site, ROOT).stdout == f"{site}/_rocm_sdk_devel\n"
 
 
 def test_a_reinstalled_core_makes_the_tree_anew(site: Path, in_process) -> None:
@@ -198,11 +200,11 @@ def test_a_reinstalled_core_makes_the_tree_anew(site: Path, in_process) -> None:
 
 def test_moving_the_environment_keeps_the_tree(site: Path) -> None:
     fake.python(site, ROOT)
-    inode = (site / "_rocm_sdk_devel/tree").stat().st_ino
+    inode = (site / "_rocm_sdk_devel").stat().st_ino
     moved = site.rename(site.parent / "moved")
-    assert fake.python(moved, ROOT).stdout == f"{moved}/_rocm_sdk_devel/tree\n"
-    assert (moved / "_rocm_sdk_devel/tree").stat().st_ino == inode
-    assert (moved / "_rocm_sdk_devel/tree/lib/libamdhip64.so").exists()
+    assert fake.python(moved, ROOT).stdout == f"{moved}/_rocm_sdk_devel\n"
+    assert (moved / "_rocm_sdk_devel").stat().st_ino == inode
+    assert (moved / "_rocm_sdk_devel/lib/libamdhip64.so").exists()
 
 
 @pytest.mark.parametrize("code", [errno.EXDEV, errno.EPERM])
@@ -214,7 +216,7 @@ def test_without_hard_links_files_are_symbolic_links_never_copies(
 
     monkeypatch.setattr(os, "link", no_link)
     tree = Path(in_process.root())
-    assert str((tree / "bin/hipcc").readlink()) == "../../../_rocm_sdk_core/bin/hipcc"
+    assert str((tree / "bin/hipcc").readlink()) == "../../_rocm_sdk_core/bin/hipcc"
     assert (tree / "bin/hipcc").exists()
 
 
@@ -282,7 +284,7 @@ def test_truncated_archive(site: Path, in_process, tmp_path: Path) -> None:
 
 
 def test_truncated_xz(site: Path, in_process, tmp_path: Path) -> None:
-    (site / "_rocm_sdk_devel/_devel.tar").unlink()
+    (site / "rocm_sdk_devel/_devel.tar").unlink()
     tar = fake.devel_tar(compression="xz")[:120]
     assert "damaged" in refused(in_process, tmp_path, site, tar=tar, name="_devel.tar.xz")
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import fake_rocm as fake
 import pytest
 
-# Many processes, or many megabytes: `make real` and CI run them.
+# Many processes, or many megabytes: `make slow` and CI run them.
 pytestmark = pytest.mark.slow
 
 STAND_IN = Path(__file__).with_name("stand_in_hip.c")

@@ -105,11 +105,11 @@ def test_install_use_uninstall_leaves_nothing(
 ) -> None:
     # Once from the sdist, through its isolated build; the other time from the wheel which that gives.
     environment.install(dist if order == ALL else wheel_dist, "rocm[libraries,devel]")
-    tree = f"{environment.site}/_rocm_sdk_devel/tree"
+    tree = f"{environment.site}/_rocm_sdk_devel"
     assert environment.run("rocm-sdk", "path", "--root") == f"{tree}\n"
     assert environment.run("hipcc", "x").startswith(f"hipcc from {tree}/bin x")
     assert environment.run("amdclang++").startswith("amdclang++ from ")
-    assert environment.run("python", "-m", "rocm_sdk", "targets") == "gfx906\ngfx90a\n"
+    assert environment.run("python", "-m", "rocm_sdk", "targets") == "gfx906;gfx90a\n"
     environment.uninstall(*order)  # pip finishes each before the next
     assert environment.everything() == environment.before
 
@@ -129,10 +129,10 @@ def test_family_and_its_error_reach_the_user(environment: Environment, dist: Pat
     assert done.returncode != 0
     assert "ROCM_SDK_TARGET_FAMILY=gfx9 is not available. Set it to one of: gfx103X-dgpu" in done.stderr
     environment.install(dist, "rocm[libraries]", family=fake.OTHER)
-    assert environment.run("rocm-sdk", "targets") == "gfx1030\ngfx1031\n"
+    assert environment.run("rocm-sdk", "targets") == "gfx1030;gfx1031\n"
     # The extra of a family holds, whatever was chosen for this machine.
     environment.install(wheel_dist, "rocm[libraries-gfx90x-dcgpu]")
-    assert environment.run("rocm-sdk", "targets") == "gfx1030\ngfx1031\ngfx906\ngfx90a\n"
+    assert environment.run("rocm-sdk", "targets") == "gfx1030;gfx1031;gfx906;gfx90a\n"
 
 
 def test_upgrade_replaces_the_expanded_tree(
@@ -148,7 +148,7 @@ def test_upgrade_replaces_the_expanded_tree(
     entries = [entry for entry in fake.DEVEL_ENTRIES if entry[0] != "llvm"]
     fake.devel_wheel(newer, entries=entries, version="5.2.4")
     environment.install(newer, "--upgrade", "rocm[devel]")
-    assert not (environment.site / "_rocm_sdk_devel/tree").exists()
+    assert not (environment.site / "_rocm_sdk_devel").exists()
     tree = Path(environment.run("rocm-sdk", "path", "--root").strip())
     assert (tree / "bin/hipcc").exists()
     assert not (tree / "llvm").is_symlink()
@@ -191,7 +191,7 @@ def test_two_targets_with_a_warm_cache_and_removal_one_by_one(
         done = use(environment, installer, cache, "install", *places, f"rocm[{extras}]")
         assert done.returncode == 0, done.stderr
         wanted = sorted(extra[7:] for extra in extras.split(",") if extra.startswith("device-"))
-        assert environment.run("rocm-sdk", "targets").split() == wanted
+        assert environment.run("rocm-sdk", "targets").strip().split(";") == wanted
     tree = Path(environment.run("rocm-sdk", "path", "--root").strip())
     kernels = tree / "lib/rocblas/library/kernels_gfx906.co"
     assert kernels.read_bytes() == b"gfx906"

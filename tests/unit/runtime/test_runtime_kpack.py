@@ -95,7 +95,7 @@ def test_a_group_serves_its_members(kpack_site: Path, kpack_wheels) -> None:
     assert 'pip install "rocm[libraries,device-gfx11]==5.2.3"' in warnings_of(kpack_site)[0]
     fake.unpack(kpack_site, kpack_wheels["gfx11"])
     assert warnings_of(kpack_site) == []
-    assert fake.rocm_sdk(kpack_site, "targets").stdout == "gfx1100\ngfx1101\n"
+    assert fake.rocm_sdk(kpack_site, "targets").stdout == "gfx1100;gfx1101\n"
 
 
 def test_a_target_without_a_package_names_the_nearest(kpack_site: Path) -> None:
@@ -221,14 +221,21 @@ def test_device_packages_appear_in_an_expanded_tree_and_go_again(with_devel: Pat
     site = with_devel
     tree = Path(fake.rocm_sdk(site, "path", "--root").stdout.strip())
     inode = tree.stat().st_ino
-    assert str((tree / ".kpack").readlink()) == f"../../{fake.KPACK}/.kpack"
+    assert str((tree / ".kpack").readlink()) == f"../{fake.KPACK}/.kpack"
     kernels = tree / "lib/rocblas/library/kernels_gfx906.co"
+    note = tree / "_device_gfx906.json"
+    assert (note.is_symlink(), note.exists(), (tree / "_device_gfx11.json").is_symlink()) == (
+        True,
+        False,
+        True,
+    )
     assert (kernels.is_symlink(), kernels.exists(), (tree / ".kpack").exists()) == (True, False, False)
     assert fake.rocm_sdk(site, "test").returncode in (0, 1)
     fake.unpack(site, kpack_wheels["gfx906"])
     assert fake.rocm_sdk(site, "path", "--root").stdout == f"{tree}\n"
     assert tree.stat().st_ino == inode  # nothing had to be made anew
     assert kernels.read_bytes() == b"gfx906"
+    assert note.samefile(site / fake.KPACK / "_device_gfx906.json")
     assert [path.name for path in (tree / ".kpack").iterdir()] == ["rocblas_gfx906.kpack"]
     (site / fake.KPACK / "lib/rocblas/library/kernels_gfx906.co").unlink()
     checks = json.loads(fake.rocm_sdk(site, "test", "--json").stdout)["checks"]
@@ -256,7 +263,7 @@ def test_bad_overlays_are_refused(kpack_site: Path, tmp_path: Path, entry, words
     done = fake.rocm_sdk(kpack_site, "init")
     assert done.returncode == 1
     assert words in done.stderr
-    assert not (kpack_site / "_rocm_sdk_devel/tree").exists()
+    assert not (kpack_site / "_rocm_sdk_devel").exists()
 
 
 def test_overlays_need_their_package(tmp_path: Path, kpack_wheels) -> None:
@@ -274,7 +281,7 @@ module = importlib.import_module("rocm_sdk_devel.cmake")
 print(importlib.resources.files(module))
 """
     done = fake.python(with_devel, code)
-    assert done.stdout == f"{with_devel}/_rocm_sdk_devel/tree\n"
+    assert done.stdout == f"{with_devel}/_rocm_sdk_devel\n"
 
 
 def test_every_python_there_is_can_use_the_packages(with_devel: Path) -> None:

@@ -425,7 +425,7 @@ def package(path: Path) -> Package:
 def devel_entries(done: BuiltPackages) -> dict[str, tuple[str, str]]:
     """Path -> (kind, value) of the devel tree, checked against the archive."""
     devel = packages(done)["rocm-sdk-devel"]
-    manifest = json.loads(devel.files["_rocm_sdk_devel/_devel.json"])
+    manifest = json.loads(devel.files["rocm_sdk_devel/_devel.json"])
     entries = {path: (kind, value) for path, kind, value in manifest["entries"]}
     assert manifest["files"] == len(entries) == len(manifest["entries"])
     (archive,) = [data for name, data in devel.files.items() if "/_devel.tar" in name]

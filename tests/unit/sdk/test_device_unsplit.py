@@ -15,6 +15,7 @@ from oracle.fat_library import bundle
 from rocwright.device_code.tree.merge import merge_trees
 from rocwright.device_code.tree.split import split_tree
 from rocwright.device_code.tree.unsplit import unsplit_tree
+from rocwright.device_code.unsplit_library import unsplit_library
 from rocwright.errors import InvalidArchive, InvalidInput, UsageError
 from trees import files, link, listing, write
 
@@ -205,7 +206,24 @@ def test_code_that_cannot_be_unpacked_is_found_while_writing(split: Path) -> Non
     data = bytearray(path.read_bytes())
     data[72:76] = bytes(4)  # the magic of the first frame, behind two numbers of four bytes
     path.write_bytes(data)
+    path.with_suffix(".json").unlink()  # it names the archive
     assert "cannot be unpacked" in refused(split, InvalidArchive)
+
+
+def test_an_archive_that_is_not_the_one_that_its_part_names(split: Path, tmp_path: Path) -> None:
+    path = split / "gfx942/.kpack/rocm_gfx942.kpack"
+    data = bytearray(path.read_bytes())
+    data[20] ^= 1  # one that nothing else reads
+    path.write_bytes(data)
+    text = refused(split, InvalidArchive)
+    assert "rocm_gfx942.kpack: it is of another build, or damaged: its sha256 is " in text
+    assert ", and .kpack/rocm_gfx942.json names " in text
+    # Other targets' code is set back without it.
+    unsplit_tree([split], tmp_path / "some", targets=("gfx1100",))
+    with pytest.raises(InvalidArchive, match=r"rocm_gfx942\.kpack: it is of another build, or damaged"):
+        unsplit_library(split / "generic/lib/libfat.so", tmp_path / "one")
+    assert not (tmp_path / "one").exists()
+    unsplit_library(split / "generic/lib/libfat.so", tmp_path / "one", targets=("gfx1100",))
 
 
 def test_the_part_of_another_build(split: Path, tmp_path: Path) -> None:

@@ -61,7 +61,7 @@ share/rccl/algorithms.xml
 PROFILER = words("""
 bin/rocprof-compute bin/rocprof-sys-run
 include/rocprofiler-systems/categories.h
-lib/librocprof-sys.so.1
+lib/librocprof-sys.so lib/librocprof-sys.so.1
 lib/python/site-packages/rocprofsys/__init__.py
 lib/rocprofiler-systems/lib.txt
 libexec/rocprofiler-compute/base.py
@@ -403,11 +403,11 @@ def test_search_paths_stay_inside_the_packages(site: Path) -> None:
         for entry in entries:
             assert entry == "$ORIGIN" or entry.startswith("$ORIGIN/"), path
             there = Path(os.path.normpath(str(path.parent) + entry.removeprefix("$ORIGIN")))
-            tree = (site / "_rocm_sdk_devel" / "tree" / path.relative_to(site / module)).parent
+            tree = (site / "_rocm_sdk_devel" / path.relative_to(site / module)).parent
             in_tree = os.path.normpath(str(tree) + entry.removeprefix("$ORIGIN"))
             # Of use where the file lies, or where the devel tree links it to.
             inside = there.is_relative_to(site) and there.is_dir()
-            assert inside or Path(in_tree).is_relative_to(site / "_rocm_sdk_devel" / "tree"), (path, entry)
+            assert inside or Path(in_tree).is_relative_to(site / "_rocm_sdk_devel"), (path, entry)
         if "SONAME" in trees.dynamic(path):
             assert entries[0] == "$ORIGIN", path
         seen += bool(entries)
@@ -648,7 +648,7 @@ def test_the_files_that_are_written_can_be_read_by_all_who_may(
 def test_the_devel_archive_may_be_compressed(root: Path, built: BuiltPackages, tmp_path: Path) -> None:
     done = build_packages(artifacts.read(root), tmp_path / "dist", Packaging(devel_xz=True))
     assert artifacts.devel_entries(done) == artifacts.devel_entries(built)
-    name = "_rocm_sdk_devel/_devel.tar.xz"
+    name = "rocm_sdk_devel/_devel.tar.xz"
     assert artifacts.packages(done)["rocm-sdk-devel"].files[name][:6] == b"\xfd7zXZ\0"
     again = build_packages(artifacts.read(root), tmp_path / "again", Packaging(devel_xz=True), threads=1)
     assert digests(again) == digests(done)

@@ -32,7 +32,7 @@ from rocwright.sdk.plan.release import Packaging
 from rocwright.sdk.table import package_table
 from trees import link, script, write
 
-# Many processes, or many megabytes: `make real` and CI run them.
+# Many processes, or many megabytes: `make slow` and CI run them.
 pytestmark = pytest.mark.slow
 
 CLR, BLAS = "core/clr/stage", "math-libs/BLAS/rocBLAS/stage"

@@ -118,12 +118,12 @@ def test_a_compiler_of_the_expanded_tree_finds_the_libraries_that_stayed(
 ) -> None:
     """As the devel package expands: the compiler a file of the tree, its libraries links into core."""
     site = artifacts.install(built, tmp_path / "site")
-    tree = site / "_rocm_sdk_devel/tree"
-    artifacts.extract(site / "_rocm_sdk_devel/_devel.tar", tree)
+    tree = site / "_rocm_sdk_devel"
+    artifacts.extract(site / "rocm_sdk_devel/_devel.tar", tree)
     for path, (kind, value) in artifacts.devel_entries(built).items():
         if kind in ("sibling", "link"):
             # The value of a sibling is relative to the package that the tree lies in.
-            link(tree / path, "../" * (path.count("/") + 1) + value if kind == "sibling" else value)
+            link(tree / path, "../" * path.count("/") + value if kind == "sibling" else value)
     done = subprocess.run([tree / "lib/llvm/bin/clang-21", "x"], capture_output=True, text=True, env={})
     assert done.stdout.splitlines()[1:2] == ["<x>"], done.stderr
 

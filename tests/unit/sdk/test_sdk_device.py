@@ -20,7 +20,7 @@ from rocwright.sdk.intake.forms import read_prefix
 from rocwright.sdk.plan.release import Packaging
 from trees import write
 
-# Many processes, or many megabytes: `make real` and CI run them.
+# Many processes, or many megabytes: `make slow` and CI run them.
 pytestmark = pytest.mark.slow
 
 LIBRARIES = "../_rocm_sdk_libraries"

@@ -186,6 +186,19 @@ def test_links_of_the_table_are_added_where_their_target_is_there() -> None:
     assert dict(placed.links) == {"bin/cc": "../lib/llvm/bin/clang", "llvm": "lib/llvm"}
 
 
+def test_debians_compiler_has_the_names_that_a_rocm_gives_it() -> None:
+    debian = named_distribution("debian-12")
+    real = "usr/lib/llvm-15/bin"
+    links = {f"{real}/{name}": "clang" for name in ("clang++", "clang-cl", "clang-cpp")}
+    placed = dict(place(debian, [f"{real}/clang"], links).links)
+    assert {name: text for name, text in placed.items() if name.startswith("bin/amd")} == {
+        "bin/amdclang": "../lib/llvm/bin/clang",
+        "bin/amdclang++": "../lib/llvm/bin/clang++",
+        "bin/amdclang-cl": "../lib/llvm/bin/clang-cl",
+        "bin/amdclang-cpp": "../lib/llvm/bin/clang-cpp",
+    }
+
+
 def test_a_link_whose_own_target_is_dropped_is_dropped_too() -> None:
     placed = place(table(("bin/*", "bin/")), ["usr/bin/real"], {"usr/bin/a": "b", "usr/bin/b": "gone"})
     assert placed.links == ()

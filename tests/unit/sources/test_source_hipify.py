@@ -15,7 +15,7 @@ from rocwright.sources.checkout import Checkout
 from rocwright.sources.hipify import hipify
 from rocwright.sources.lock import LockedSource
 
-# Many processes, or many megabytes: `make real` and CI run them.
+# Many processes, or many megabytes: `make slow` and CI run them.
 pytestmark = pytest.mark.slow
 
 Lock = Callable[..., LockedSource]

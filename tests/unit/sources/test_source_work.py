@@ -17,7 +17,7 @@ from rocwright.sources.hipify import hipify
 from rocwright.sources.lock import LockedSource
 from rocwright.sources.tree.state import Head
 
-# Many processes, or many megabytes: `make real` and CI run them.
+# Many processes, or many megabytes: `make slow` and CI run them.
 pytestmark = pytest.mark.slow
 
 Lock = Callable[..., LockedSource]

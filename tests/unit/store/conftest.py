@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from command_line import Ended, Run
 from wheels import ANY, write_sdist, write_wheel
 
 MakeWheel = Callable[..., Path]
@@ -34,3 +35,15 @@ def make_sdist(tmp_path: Path) -> Callable[[str, str], Path]:
         return write_sdist(tmp_path / "dist", name, version, headers="Requires-Dist: rocm-sdk-core\n")
 
     return make
+
+
+@pytest.fixture
+def create(rocwright: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """`set create`, with a cache of its own; without a proof that installers take the set, unless told."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+    def run(*words: str | Path, resolve: bool = False) -> Ended:
+        more = () if resolve else ("--no-resolve", "--no-install")
+        return rocwright("set", "create", *words, *more)
+
+    return run

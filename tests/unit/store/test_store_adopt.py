@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 import index_server
-from command_line import Ended, Run, run, status
+from command_line import Run, run, status
 from index_server import Asked, IndexServer, build, metadata_of, multi_arch, serving, wheel
 from rocwright.model.sets import ADOPTED, FINDINGS
 from rocwright.store.objects.local import LocalStore
@@ -25,7 +25,7 @@ from rocwright.store.sets.report import sentence
 from rocwright.store.statements import verdict
 from wheels import write_wheel
 
-# Many processes, or many megabytes: `make real` and CI run them.
+# Many processes, or many megabytes: `make slow` and CI run them.
 pytestmark = pytest.mark.slow
 
 WHOLE = "torch 2.10.0+rocm7.12.0a20260429"
@@ -48,17 +48,6 @@ def one(tmp_path: Path) -> Iterator[IndexServer]:
     build(tmp_path / "index", "20260429")
     with serving(tmp_path / "index") as server:
         yield server
-
-
-@pytest.fixture
-def create(rocwright: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-
-    def run(*words: str | Path, resolve: bool = False) -> Ended:
-        more = () if resolve else ("--no-resolve", "--no-install")
-        return rocwright("set", "create", *words, *more)
-
-    return run
 
 
 def store(tmp_path: Path) -> LocalStore:
@@ -289,7 +278,7 @@ def test_pip_and_uv_resolve_what_metadata_promises(one: IndexServer, create: Run
         "metadata-upload metadata-hidden requirement-brace requirement-malformed requirement-extra torch-pin "
         "family-pin device-pin requirement-address requirement-stranger requirement-contradiction "
         "requirement-vain set-one-version set-pins set-closed set-contradiction set-outranked "
-        "set-extras set-install set-candidates set-unproved"
+        "set-extras variant-fallback set-install set-candidates set-unproved"
     )
     assert ended.json["metadata"]["stand_ins"] == ["filelock 1", "numpy 1"]
     assert one.whole() == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, timezone
@@ -417,6 +418,24 @@ def test_a_holder_that_was_too_slow_stops_by_itself(store: LocalStore) -> None:
                 lease.renew()
     finally:
         PACE.reset(token)
+
+
+def test_a_lease_is_renewed_while_its_holder_only_computes(store: LocalStore) -> None:
+    """To list a million objects, or to render as many lines, takes longer than a lease lasts."""
+    clock = Clock()
+    token = PACE.set(replace(clock.pace(), ttl=6.0))
+    try:
+        with leased(store, PREFIX) as lease:
+            for _ in range(2):
+                clock.now += 2.5
+                until = time.monotonic() + 60
+                while lease.began != clock.now and time.monotonic() < until:
+                    time.sleep(0.05)
+            lease.check()
+    finally:
+        PACE.reset(token)
+    assert not [one.name for one in threading.enumerate() if one.name == "lease"]
+    assert store.list("_leases/") == ()
 
 
 def test_publishers_side_by_side_lose_nothing(

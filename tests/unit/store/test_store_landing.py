@@ -8,6 +8,7 @@ import json
 import re
 from base64 import b64encode
 
+import msgspec
 import pytest
 from watched_store import WatchedStore
 
@@ -17,6 +18,7 @@ from rocwright.data import load_table
 from rocwright.errors import InvalidInput
 from rocwright.model.channels import Channel, Channels, LandingTable
 from rocwright.model.sets import BYPASS, PROMOTION, TEST, FileEntry, SetManifest, about_set, new_set, set_id
+from rocwright.model.variants import VariantTable
 from rocwright.store.index.landing import landing_pages, write_landing
 from rocwright.store.index.listed import ListedSet
 from rocwright.store.index.offers import Offer, fits, offers_of, pip_line, platform_of, pythons_of, uv_line
@@ -160,6 +162,27 @@ def test_a_target_whose_code_is_in_anothers_package_is_offered_under_that_name()
         [one] = offered(listed(*wheel, file, targets=targets))
         assert (one.targets, one.per_target) == (("gfx1250",), True)
         assert pip_line(one, f"{BASE}v2/fam/", "gfx1250").endswith('"torch[device-gfx1250]==2.9"')
+
+
+def test_a_set_with_variants_is_installed_without_a_choice_too() -> None:
+    """The lines that name a target stay what they are."""
+    device, selector = "amd-torch-device-gfx1100", "amd-torch-device"
+    said = load_table("variants", VariantTable).selector("gfx1100")
+    name = "amd_torch_device-2.9-py3-none-linux_x86_64"
+    variant = msgspec.structs.replace(entry(f"{name}-gfx1100.whl", depends=(device,)), variant=said)
+    files = [
+        *torch("2.9", "cp312-cp312", depends=(device, selector)),
+        *(entry(f"{device.replace('-', '_')}-2.9-py3-none-linux_x86_64.whl"), entry(f"{name}.whl")),
+    ]
+    texts = []
+    for more in ([], [variant]):
+        one = listed(*files, *more)
+        [offer] = offered(one)
+        assert (offer.targets, offer.per_target, offer.outside) == (("gfx1100",), True, ())
+        assert offer.requirements == ("torch[device-TARGET]==2.9",)
+        texts.append(page_of({"fam": [one]}))
+    line = f"rocwright-detect view {BASE}v2/fam/"
+    assert [line in text for text in texts] == [False, True]
 
 
 def test_lines_say_when_installers_must_take_prereleases() -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -14,6 +15,7 @@ from watched_store import PowerCut
 
 from command_line import run
 from rocwright.data import load_table
+from rocwright.device_code.wheel.selectors import DeviceChoice, Selector, write_selectors
 from rocwright.errors import IntegrityError, InvalidInput
 from rocwright.model.channels import Channels
 from rocwright.model.sets import SetManifest, new_set, set_id
@@ -306,31 +308,60 @@ def test_what_cannot_be_read_holds_everything(
     assert files_of(store) < before
 
 
-def test_between_two_batches_the_store_is_free_as_long_as_it_was_held(
+def test_objects_go_for_ten_seconds_and_then_others_may_publish_as_long(
     store: Dying, channels: Channels, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Who waits for a lease looks only now and then, and its own is removed while it waits."""
-    for number in range(5):
+    for number in range(10):
         store.put_bytes(f"files/{number:064d}/a.whl", b"")
     store.age(11)
     monkeypatch.setattr(retention, "_BATCH", 2)
-    now, slept = 0.0, []
+    now, gone, slept = 0.0, 0, []
 
     def deleted(key: str) -> None:
-        nonlocal now
-        now += 3.0 if len(slept) == 0 else 8.0
+        nonlocal now, gone
+        now, gone = now + 3.0, gone + 1
 
     def sleep(seconds: float) -> None:
-        slept.append(seconds)
+        slept.append((gone, seconds))
         with leased(store, "v2/fam/"):
             pass
 
     token = PACE.set(Pace(patience=-1, clock=lambda: now, sleep=sleep))
     try:
-        assert collect(store, channels, at=AT, deleted=deleted).objects == 5
+        assert collect(store, channels, at=AT, deleted=deleted).objects == 10
     finally:
         PACE.reset(token)
-    assert slept == [6.0, 10.0], "at most as long as the slowest of them waits between two looks"
+    assert slept == [(4, 10.0), (8, 10.0)], "as long as the slowest of them waits between two looks"
+
+
+def test_a_plan_that_took_long_is_worth_as_many_objects(
+    store: Dying, channels: Channels, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A plan for each ten seconds of a store with a million objects would take days."""
+    for number in range(10):
+        store.put_bytes(f"files/{number:064d}/a.whl", b"")
+    store.age(11)
+    monkeypatch.setattr(retention, "_BATCH", 2)
+    now, plans = 0.0, 0
+    planned = retention.plan_gc
+
+    def plan_gc(*args: Any, **options: Any) -> retention.GcPlan:
+        nonlocal now, plans
+        now, plans = now + 25.0, plans + 1
+        return planned(*args, **options)
+
+    def deleted(key: str) -> None:
+        nonlocal now
+        now += 4.0
+
+    monkeypatch.setattr(retention, "plan_gc", plan_gc)
+    token = PACE.set(Pace(patience=-1, clock=lambda: now, sleep=lambda seconds: None))
+    try:
+        assert collect(store, channels, at=AT, deleted=deleted).objects == 10
+    finally:
+        PACE.reset(token)
+    assert plans == 3, "one to see what is to be withdrawn, one for 8 objects in 32 s, one for the last"
 
 
 def test_runs_go_only_when_asked(store: Dying, channels: Channels) -> None:
@@ -401,3 +432,35 @@ def test_without_delete_the_command_names_each_file_that_would_go(
     assert out.splitlines()[:-1] == [f"would delete {key}" for key in keys]
     assert out.splitlines()[-1].startswith("2 objects, 2 B; nothing was changed")
     assert {one.key for one in store.list("")} == set(keys)
+
+
+def test_what_pages_said_of_variants_goes_with_the_last_set_of_that_version(
+    store: Dying, channels: Channels, tmp_path: Path
+) -> None:
+    """What a page once led to stays as long as a set has that version: somebody may still have the page."""
+
+    def with_variants(version: str, *targets: str) -> None:
+        same = ("amd-torch-device", version, "torch", "py3-none-any")
+        wanted = [Selector(*same, "null"), *(Selector(*same, one, one, f"torch-{one}") for one in targets)]
+        paths = write_selectors([DeviceChoice("", "", (), tuple(wanted))], tmp_path / version)
+        files = describe_files(paths)
+        manifest = new_set(family="fam", targets=targets, platform="linux", files=files, sources={})
+        record_set(store, manifest, {path.name: path for path in paths}, [], datetime.now(timezone.utc))
+        list_set(store, PREFIX, manifest, at=AT)
+
+    def versions() -> list[str]:
+        return sorted(one.key.rpartition("/")[2].split("-")[1] for one in store.list(f"{PREFIX}_variants/"))
+
+    with_variants("1", "gfx942")
+    with_variants("1", "gfx942", "gfx90a")
+    with_variants("2", "gfx942")
+    store.age(11)
+    collect(store, channels, at=AT)
+    # Both of the first version, of which the channel has room for one: yanked is not gone.
+    assert versions() == ["1", "1", "2"]
+    with_variants("3", "gfx942")
+    for _ in range(3):
+        store.age(11)
+        collect(store, channels, at=AT)
+    assert versions() == ["2", "3"]
+    assert not [name for name in files_of(store) if "-1-" in name]

@@ -3,6 +3,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import re
 import tarfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -14,8 +15,10 @@ from threading import Thread
 import pytest
 import zstandard
 
+from rocwright.device_code.wheel.selectors import DeviceChoice, Selector, write_selectors
 from rocwright.errors import IntegrityError, InvalidData, InvalidInput, Unreachable
 from rocwright.model.channels import Runs
+from rocwright.model.variants import InvalidVariant
 from rocwright.store.layout import check_key
 from rocwright.store.objects.local import LocalStore
 from rocwright.store.objects.protocol import download
@@ -25,6 +28,7 @@ from rocwright.store.runs.latest import find_run, successful_runs
 from rocwright.store.runs.policy import known, may_upload
 from rocwright.store.runs.run import Run, external_repo, records_of, runs_in
 from rocwright.store.runs.upload import folder_page, install_line, plan_upload, upload_run
+from wheels import AMD, write_variant
 
 MakeWheel = Callable[..., Path]
 FAMILIES = {"gfx94X-dcgpu": ("gfx942",), "gfx120X-all": ("gfx1200", "gfx1201"), "gfx110X-all": ("gfx1100",)}
@@ -187,6 +191,47 @@ def test_packages_of_all_gpus_lie_in_the_folder_itself(tmp_path: Path, make_whee
     torch = upload_run(store, [make_wheel("torch", "1")], "7", "windows", None, "pytorch")
     assert install_line(torch, "pytorch") == f"pip install torch --pre --find-links={torch.combined_url}"
     assert not torch.split
+
+
+def test_the_line_of_a_run_names_no_selector(tmp_path: Path, make_wheel: MakeWheel) -> None:
+    """They come with the wheel that requires them; the run's page lists them as files like others."""
+    same = ("amd-torch-device", "1", "torch", "py3-none-any")
+    wanted = (Selector(*same, None), Selector(*same, "gfx942", "gfx942", "amd-torch-device-gfx942"))
+    selectors = write_selectors([DeviceChoice("", "", (), wanted)], tmp_path / "selectors")
+    store = LocalStore(tmp_path / "store")
+    done = upload_run(store, [make_wheel("torch", "1"), *selectors], "7", "linux", "fam", "pytorch")
+    assert install_line(done, "pytorch") == f"pip install torch --pre --find-links={done.combined_url}"
+    page = store.read("7-linux/pytorch/fam/index.html").decode()
+    assert all(f">{path.name}</a>" in page for path in selectors)
+
+
+def test_pages_of_a_run_state_its_variants(tmp_path: Path) -> None:
+    """uv reads them from a flat page as well; each page leads to a file that lies beside it."""
+    host = ("amd-torch-device", "2.9+rocm7", "torch", "py3-none-linux_x86_64")
+    chosen = [Selector(*host, None), Selector(*host, "null"), Selector(*host, "gfx942", "gfx942", "p-gfx942")]
+    selectors = write_selectors([DeviceChoice(host[0], "", (), tuple(chosen))], tmp_path / "wheels")
+    store = LocalStore(tmp_path / "store")
+    upload_run(store, selectors, "42", "linux", "fam", "pytorch")
+    for place in ("42-linux/pytorch/fam/", "42-linux/_combined/fam/"):
+        page = store.read(f"{place}index.html").decode()
+        [(way, digest)] = re.findall(r'href="(_variants/[^"#]*)#sha256=([0-9a-f]{64})"', page)
+        data = store.read(place + way.replace("%2B", "+"))
+        assert hashlib.sha256(data).hexdigest() == digest
+        assert way.endswith("/amd_torch_device-2.9%2Brocm7-variants.json")
+        stated = json.loads(data)
+        assert sorted(stated["variants"]) == ["gfx942", "null"]
+        assert stated["providers"]["amd"]["requires"] == ["rocm-bootstrap"]
+
+
+def test_a_run_of_variants_that_contradict_each_other_is_not_begun(tmp_path: Path) -> None:
+    def variant(label: str, plugin: str) -> Path:
+        by = {"amd": {**AMD, "plugin-api": plugin}}
+        return write_variant(tmp_path / "w", "x", "1", label, {"amd": {"gfx_arch": [label]}}, providers=by)
+
+    with pytest.raises(InvalidVariant, match="do not agree on the provider of amd"):
+        files = [variant("gfx942", "one:Plugin"), variant("gfx950", "other:Plugin")]
+        upload_run(LocalStore(tmp_path / "store"), files, "42", "linux", "fam", "pytorch")
+    assert not (tmp_path / "store").exists()
 
 
 def test_a_plan_says_what_is_new(tmp_path: Path, make_wheel: MakeWheel) -> None:

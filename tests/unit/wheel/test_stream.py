@@ -15,7 +15,7 @@ from rocwright.wheel.metadata import Metadata
 from rocwright.wheel.read import Wheel, WheelMember, open_wheel
 from rocwright.wheel.stream import opened
 
-# Many processes, or many megabytes: `make real` and CI run them.
+# Many processes, or many megabytes: `make slow` and CI run them.
 pytestmark = pytest.mark.slow
 
 INFO = "demo-1.0.dist-info"

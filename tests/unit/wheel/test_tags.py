@@ -1,11 +1,12 @@
-"""Which Python and platform the tags of a wheel are for."""
+"""Which Python and platform the tags of a wheel are for, and which variant a file name is of."""
 
 from __future__ import annotations
 
 import pytest
+from packaging.utils import InvalidWheelFilename
 
 from rocwright.errors import InvalidInput
-from rocwright.wheel.tags import cp_version, platform_of, serves
+from rocwright.wheel.tags import cp_version, parse_wheel_name, platform_of, serves
 
 
 @pytest.mark.parametrize(
@@ -71,3 +72,37 @@ def test_a_python_is_spelled_as_in_tags() -> None:
 def test_other_text_is_no_python(text: str) -> None:
     with pytest.raises(InvalidInput, match="not a version of Python"):
         cp_version(text)
+
+
+@pytest.mark.parametrize(
+    ("name", "build", "tags", "label"),
+    [
+        ("torch-2.9.0+rocm7-cp312-abi3-win_amd64-gfx1151.whl", (), {"cp312-abi3-win_amd64"}, "gfx1151"),
+        ("torch-2.9.0-py3-none-any-null.whl", (), {"py3-none-any"}, "null"),
+        ("torch-2.9.0-1abc-py3-none-any-x86_64.v3.whl", (1, "abc"), {"py3-none-any"}, "x86_64.v3"),
+        # A build tag is no label.
+        ("torch-2.9.0-1-py3-none-any.whl", (1, ""), {"py3-none-any"}, ""),
+        ("torch-2.9.0-py3-none-any.whl", (), {"py3-none-any"}, ""),
+    ],
+)  # fmt: skip
+def test_a_variant_has_a_label_behind_its_tags(name, build, tags, label):
+    found = parse_wheel_name(name)
+    assert (found.project, str(found.version).partition("+")[0]) == ("torch", "2.9.0")
+    assert (found.build, {str(tag) for tag in found.tags}, found.label) == (build, tags, label)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "torch-2.9.0-py3-none-any-GFX1151.whl",
+        "torch-2.9.0-py3-none-any-.whl",
+        "torch-2.9.0-py3-none-any-a-b.whl",
+        # A version with a hyphen in it moves the tags, and makes no label of the platform.
+        "torch-2.9.0-rocm7-cp312-cp312-linux_x86_64.whl",
+        "torch-2.9.0-1-2-py3-none-any.whl",
+        "torch.zip",
+    ],
+)
+def test_what_is_no_label_makes_no_name_of_a_wheel(name):
+    with pytest.raises(InvalidWheelFilename):
+        parse_wheel_name(name)

@@ -29,6 +29,30 @@ def test_a_project_for_two_pythons_makes_two_installations() -> None:
     assert installed_together([first, second, device]) == [[first, device], [second]]
 
 
+def variant(name: str, label: str, *members: str) -> Wheel:
+    """With these members besides its metadata."""
+    there = tuple(WheelMember(one, 0, 0, 0, 0, 0, 0, 0) for one in (*members, f"{name}-1.dist-info/WHEEL"))
+    path = Path("-".join(filter(None, (f"{name}-1-py3-none-any", label))) + ".whl")
+    return replace(wheel(name, "py3-none-any"), path=path, members=there)
+
+
+def test_of_a_project_with_variants_one_is_installed_at_a_time() -> None:
+    torch = wheel("torch", "cp311-cp311-linux")
+    plain, first, second = (variant("fat", label, "fat/lib.so") for label in ("", "gfx942", "gfx1151"))
+    assert installed_together([torch, plain, first, second]) == [
+        [torch, plain],
+        [torch, second],
+        [torch, first],
+    ]
+    assert installed_together([first]) == [[first]]
+
+
+def test_variants_that_only_choose_do_not_count() -> None:
+    torch, device = wheel("torch", "cp311-cp311-linux"), wheel("torch-device-gfx942", "py3-none-any")
+    plain, *chosen = (variant("device", label) for label in ("", "null", "gfx942"))
+    assert installed_together([torch, device, plain, *chosen]) == [[torch, device, plain]]
+
+
 @pytest.mark.parametrize(
     ("name", "path"),
     [

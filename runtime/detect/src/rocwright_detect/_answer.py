@@ -13,6 +13,8 @@ from ._table import INDEXES
 FOUND, NONE, USAGE, UNKNOWN, UNREACHABLE = 0, 1, 2, 3, 5
 # Whose lines are shown where nobody names an index.
 SUGGESTED = "stable"
+# Variables of rocm-bootstrap: the GPUs that there are (`gfx942,gfx1100`), and that there are none (1).
+FORCED, DISABLED = "ROCM_BOOTSTRAP_FORCE_GFX_ARCH", "ROCM_BOOTSTRAP_DISABLE_DETECTION"
 UNCHECKED = "not checked against the index: what it really has shows when you install"
 
 
@@ -44,13 +46,8 @@ def answer(
         )
     if python is not None and not re.fullmatch(r"3\.[0-9]{1,3}t?", python):
         raise ValueError(f"{python!r} is no Python; give one like 3.12")
-    if targets and text is not None:
-        raise ValueError("--target and --from-windows both say which GPUs: give one of them")
-    if not os.path.isdir(root):
-        raise ValueError(f"--root: there is no directory {root}")
-    report = _wanted(targets) if targets else look(root=root, text=text)
+    report = seen(root, text, targets)
     platform = "windows" if report["platform"] == "windows" else "linux"
-    report["targets"] = list(dict.fromkeys(gpu["target"] for gpu in report["gpus"] if gpu["target"]))
     report["unserved"], report["install"], report["asked"] = [], [], None
     wanted = list(dict.fromkeys(map(_known.package_of, report["targets"])))
     report["notes"] += [
@@ -77,8 +74,39 @@ def answer(
         ]
         report["install"] = lines(wanted, index, kind or KINDS[0], torch, pre, platform)
         report["notes"] += [UNCHECKED] if report["install"] else []
-    report["exit_status"] = _status(report)
+    report["exit_status"] = status(report, report["asked"] and report["asked"]["problem"])
     return report
+
+
+def seen(root="/", text=None, targets=()):
+    """What `look` found, or a report on `targets` that somebody names instead: here, or by AMD's variables.
+
+    Beside what `look` says, `targets`: those of all GPUs, each once. `ValueError` for what makes no sense.
+    """
+    if targets and text is not None:
+        raise ValueError("--target and --from-windows both say which GPUs: give one of them")
+    if not os.path.isdir(root):
+        raise ValueError(f"--root: there is no directory {root}")
+    variable, forced = ("", None) if targets or text is not None else _forced()
+    if forced is not None:
+        report = _wanted(forced)
+        report["notes"] += [f"{variable} is set: this machine was not looked at"]
+    elif targets:
+        report = _wanted(targets)
+        if not report["gpus"]:
+            raise ValueError("--target names none; give one like gfx1100")
+    else:
+        report = look(root=root, text=text)
+    report["targets"] = list(dict.fromkeys(gpu["target"] for gpu in report["gpus"] if gpu["target"]))
+    return report
+
+
+def _forced():
+    """What AMD's rocm-bootstrap obeys instead of looking: the variable that is set, and the GPUs it names."""
+    if os.environ.get(DISABLED) == "1":
+        return f"{DISABLED}=1", []
+    words = os.environ.get(FORCED)
+    return (f"{FORCED}={words}", [words]) if words else ("", None)
 
 
 def text_of(path):
@@ -91,8 +119,9 @@ def text_of(path):
         return _pci.decoded(stream.read())
 
 
-def _status(report):
-    if report["asked"] and report["asked"]["problem"]:
+def status(report, problem):
+    """The exit status; `problem` is why the index cannot be asked."""
+    if problem:
         return UNREACHABLE
     if any(gpu["target"] is None for gpu in report["gpus"]) or report["unserved"]:
         return UNKNOWN
@@ -114,8 +143,6 @@ def _wanted(words):
     }
     report["gpus"] = []
     named = dict.fromkeys(word for one in words for word in one.lower().replace(",", " ").split())
-    if not named:
-        raise ValueError("--target names none; give one like gfx1100")
     for target in named:
         gpu = dict.fromkeys(("name", "chip", "integrated", "device_id", "revision", "location"))
         found = base(target) in known
@@ -133,15 +160,7 @@ def _wanted(words):
 def show(report, out=print, err=None):
     """Print the answer for people: GPUs and lines with `out`, all else with `err` (default: to stderr)."""
     err = err or (lambda line: print(line, file=sys.stderr))
-    for gpu in report["gpus"]:
-        out(row(gpu))
-    for gpu in report["gpus"]:
-        if gpu["target"] is None and gpu["device_id"]:
-            err(unknown(gpu))
-    for line in [*report["problems"], *report["notes"], *(one["advice"] for one in report["unserved"])]:
-        err(line)
-    if not report["gpus"] and not report["problems"]:
-        err("no AMD GPU is visible here")
+    show_gpus(report, out, err)
     if report["asked"]:
         asked(report["asked"], bool(report["install"]), err)
     for one in report["suggested"]:
@@ -154,14 +173,31 @@ def show(report, out=print, err=None):
             out(line)
 
 
+def show_gpus(report, out, err):
+    """Print the GPUs, and what is to be said of them."""
+    for gpu in report["gpus"]:
+        out(row(gpu))
+    for gpu in report["gpus"]:
+        if gpu["target"] is None and gpu["device_id"]:
+            err(unknown(gpu))
+    for line in [*report["problems"], *report["notes"], *(one["advice"] for one in report["unserved"])]:
+        err(line)
+    if not report["gpus"] and not report["problems"]:
+        err("no AMD GPU is visible here")
+
+
 def asked(said, lines_there, err):
     """Tell what an index said, beside the lines."""
-    count = f"{said['requests']} request{'' if said['requests'] == 1 else 's'}"
     if lines_there:
         there = f"; torch is there for Python {' '.join(said['pythons'])}" if said["pythons"] else ""
-        err(f"checked against the index ({count}){there}")
+        err(f"checked against the index ({counted(said)}){there}")
     if said["problem"]:
-        err(f"{said['problem']} ({count})")
+        err(f"{said['problem']} ({counted(said)})")
+
+
+def counted(said):
+    """How many requests that took, in words."""
+    return f"{said['requests']} request{'' if said['requests'] == 1 else 's'}"
 
 
 def row(gpu):

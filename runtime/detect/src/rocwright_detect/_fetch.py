@@ -4,6 +4,8 @@ import os
 import re
 import time
 
+# Files that are asked for at once.
+_AT_ONCE = 8
 # Seconds without an answer, seconds for one file in all, bytes of one.
 SILENT, LONG, LARGE = 10, 60, 16 << 20
 # Either form says enough; for JSON some servers lead to another page, which is one more request.
@@ -30,8 +32,13 @@ class Source:
     """Fetches files, each once; `requests` counts what a server was asked for."""
 
     def __init__(self):
+        import threading
+
         self.requests = 0
         self._seen = {}
+        self._count = threading.Lock()
+        # By scheme and server: a login in the address of an index is for its files, too.
+        self._logins = {}
 
     def get(self, url):
         """The file; raises `NotThere` or `IndexProblem`."""
@@ -52,16 +59,33 @@ class Source:
         except NotThere:
             return None
 
+    def counted(self):
+        """Count a request."""
+        with self._count:
+            self.requests += 1
+
+    def find_all(self, urls):
+        """The files in their order, several asked for at once; None for each that the index has not."""
+        from concurrent.futures import ThreadPoolExecutor
+
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            asked = [pool.submit(self.find, url) for url in urls]
+            try:
+                return [one.result() for one in asked]
+            finally:
+                for one in asked:
+                    one.cancel()  # what a problem leaves to be asked
+
     def _ask(self, url):
         # What is asked for is known only now, and these take longer to load than all else.
         import http.client
         import urllib.error
         import urllib.request
 
-        self.requests += 1
+        self.counted()
         ends = time.monotonic() + LONG
         try:
-            with _opener(self).open(_request(url), timeout=SILENT) as answer:
+            with _opener(self).open(_request(url, self._logins), timeout=SILENT) as answer:
                 kind = answer.headers.get("Content-Type", "")
                 packed = answer.headers.get("Content-Encoding", "") == "gzip"
                 data = _body(answer, url, ends)
@@ -88,7 +112,7 @@ def _opener(source):
         def redirect_request(self, request, stream, code, reason, headers, new):
             if not new.startswith("https:") and request.type == "https":
                 raise IndexProblem(f"{shown(request.full_url)} leads to {shown(new)}, which is not followed")
-            source.requests += 1
+            source.counted()
             found = super().redirect_request(request, stream, code, reason, headers, new)
             if urllib.parse.urlsplit(new).netloc != request.host:
                 # A login is for the server that it was given for.
@@ -98,13 +122,16 @@ def _opener(source):
     return urllib.request.build_opener(Redirects)
 
 
-def _request(url):
+def _request(url, logins):
     import base64
     import urllib.parse
     import urllib.request
 
     parts = urllib.parse.urlsplit(url)
     login, _, place = parts.netloc.rpartition("@")
+    if login:
+        logins[parts.scheme, place] = login
+    login = logins.get((parts.scheme, place))
     headers = {"Accept": ACCEPT, "User-Agent": "rocwright-detect"}
     if login:
         user, _, word = map(urllib.parse.unquote, login.partition(":"))

@@ -13,6 +13,8 @@ _LINUX = re.compile(r"(?:manylinux_([0-9]+)_([0-9]+)|manylinux1|manylinux2010|ma
 # The stable ABI, with the lock and without it.
 _STABLE = ("abi3", "abi3t")
 _NAMED = re.compile(r"cp3([0-9]+)")
+# What a page of HTML says of a file for installers.
+_SAID = ("data-requires-python", "data-core-metadata", "data-dist-info-metadata", "data-yanked")
 
 
 class File:
@@ -93,8 +95,20 @@ def pythons(files):
 
 def project_files(got, project):
     """The files of a project on its page, yanked ones left out; raises `IndexProblem` for what is no page."""
-    found = _of_json(got) if _is_json(got) else _of_html(got)
+    found = [_file(one) for one in entries(got)]
     return [one for one in found if one.project == project and not one.yanked and _is_version(one.version)]
+
+
+class Entry:
+    """A file as a page lists it: `digest` is `sha256=…` or empty, `said` what else, as attributes of HTML."""
+
+    def __init__(self, name, url, digest, said):
+        self.name, self.url, self.digest, self.said = name, url, digest, said
+
+
+def entries(got):
+    """All that a page lists, be it a file or not; raises `IndexProblem` for what is no page."""
+    return list(_of_json(got) if _is_json(got) else _of_html(got))
 
 
 def _is_version(text):
@@ -138,23 +152,43 @@ def _of_json(got):
     for one in files if isinstance(files, list) else ():
         name, url = (one.get(key) for key in ("filename", "url")) if isinstance(one, dict) else (None, None)
         if isinstance(name, str) and isinstance(url, str):
-            there = one.get("core-metadata", one.get("dist-info-metadata"))
-            requires = one.get("requires-python")
-            yield _file(name, _joined(got.url, url), requires, there, one.get("yanked") not in (None, False))
+            digest = _strongest(one.get("hashes"))
+            yield Entry(name, _joined(got.url, url).partition("#")[0], digest, dict(_as_attributes(one)))
+
+
+def _strongest(hashes):
+    found = hashes.get("sha256") if isinstance(hashes, dict) else None
+    return _digest(f"sha256={found}")
+
+
+def _digest(text):
+    return text if re.fullmatch(r"sha256=[0-9a-f]{64}", text) else ""
+
+
+def _as_attributes(one):
+    """What JSON says of a file, as HTML says it."""
+    if isinstance(one.get("requires-python"), str):
+        yield "data-requires-python", one["requires-python"]
+    there = one.get("core-metadata", one.get("dist-info-metadata"))
+    if there not in (None, False):
+        yield "data-core-metadata", _strongest(there) or "true"
+    if one.get("yanked") not in (None, False):
+        yield "data-yanked", one["yanked"] if isinstance(one["yanked"], str) else ""
 
 
 def _of_html(got):
     for attributes, url in _anchors(got):
+        url, _, digest = url.partition("#")
         name = urllib.parse.unquote(urllib.parse.urlsplit(url).path.rpartition("/")[2])
-        there = attributes.get("data-core-metadata", attributes.get("data-dist-info-metadata"))
-        yield _file(name, url, attributes.get("data-requires-python"), there, "data-yanked" in attributes)
+        said = {name: attributes[name] for name in _SAID if name in attributes}
+        yield Entry(name, url, _digest(digest), said)
 
 
-def _file(name, url, requires, metadata, yanked):
-    url = url.partition("#")[0]
-    offered = metadata not in (None, False, "false")
-    requires = requires if isinstance(requires, str) else ""
-    return File(name, url, requires, url + ".metadata" if offered else None, yanked)
+def _file(entry):
+    said = entry.said
+    there = said.get("data-core-metadata", said.get("data-dist-info-metadata"))
+    metadata = entry.url + ".metadata" if there not in (None, "false") else None
+    return File(entry.name, entry.url, said.get("data-requires-python", ""), metadata, "data-yanked" in said)
 
 
 def _joined(base, href):

@@ -9,6 +9,8 @@ __all__ = ["__version__", "find_libraries", "initialize_process", "preload_libra
 
 __version__ = _set.VERSION
 
+_ALL_CDLLS = {}  # short name -> handle of what `preload_libraries` loaded
+
 
 def find_libraries(*shortnames):
     """Absolute paths of libraries, in the order asked for.
@@ -42,9 +44,10 @@ def initialize_process(
 ):
     """Make this process ready for extensions built against ROCm: load libraries, check version and GPUs.
 
-    `check_version` is compared with `rocm_sdk.__version__` as a whole; `*` stands for any text. A mismatch
-    warns, or raises `RuntimeError` with `fail_on_version_mismatch`. With `env_override`, the names in
-    ROCM_SDK_PRELOAD_LIBRARIES (separated by `,` or `;`) are loaded after `preload_shortnames`.
+    `check_version` is compared with `rocm_sdk.__version__` as a whole; `*` stands for any text. A compiled
+    regular expression has to match its start. A mismatch warns (`UserWarning`), or raises `RuntimeError` with
+    `fail_on_version_mismatch`. With `env_override`, the names in ROCM_SDK_PRELOAD_LIBRARIES (separated by `,`
+    or `;`) are loaded after `preload_shortnames`.
 
     A visible GPU that the installed packages have no device code for gives one `RuntimeWarning` a process,
     with the command that installs it; ROCM_SDK_NO_GPU_CHECK=1 switches that off.
@@ -65,5 +68,5 @@ def initialize_process(
             raise RuntimeError(message)
         import warnings
 
-        warnings.warn(message, RuntimeWarning, stacklevel=2)
+        warnings.warn(message, UserWarning, stacklevel=2)
     _gpus.warn_of_unserved(stacklevel=2)

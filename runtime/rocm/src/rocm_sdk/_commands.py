@@ -84,7 +84,8 @@ def _version(options):
         "family": _set.FAMILY,
         "selected_by": _set.SELECTED_BY,
         "packages": {
-            role: _dist.module_version(entries[role]["module"]) if entries[role] else None for role in entries
+            role: _dist.module_version(_dist.present(role, entry)) if entry else None
+            for role, entry in entries.items()
         },
         "devices": {word: marker["version"] for word, marker in _dist.installed_devices().items()},
         "libraries": sorted(shipped),
@@ -117,7 +118,7 @@ def _targets(options):
             "Which package this machine needs: rocm-sdk targets --detect"
         )
     else:
-        print("\n".join(targets))
+        print(";".join(targets))
     return 0
 
 

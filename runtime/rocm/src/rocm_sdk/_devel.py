@@ -6,7 +6,7 @@ This module is on the way of every compiler call, so it imports little; making t
 import os
 
 from . import _dist
-from ._stamp import DIRECTORY_VARIABLE, TREE, DevelError, read_stamp, state
+from ._stamp import DIRECTORY_VARIABLE, DevelError, read_stamp, state
 
 __all__ = ["DevelError", "installed_root", "root"]
 
@@ -21,26 +21,29 @@ def root():
     module = _dist.require("devel")
     libraries = _dist.package("libraries")
     elsewhere = os.environ.get(DIRECTORY_VARIABLE) or None
-    if elsewhere is None and _is_unchanged(module, libraries):
-        return os.path.join(module, TREE)
+    entry = _dist.package("devel")
+    tree = os.path.join(os.path.dirname(module), entry["module"])
+    if elsewhere is None and _is_unchanged(tree, libraries):
+        return tree
     from . import _expand
 
-    siblings = [entry for entry in (_dist.package("core"), libraries) if entry]
+    siblings = [one for one in (_dist.package("core"), libraries) if one]
     return _expand.expand(
         module,
-        {entry["module"]: entry["distribution"] for entry in siblings},
-        distribution=_dist.package("devel")["distribution"],
+        tree,
+        {one["module"]: one["distribution"] for one in siblings},
+        distribution=entry["distribution"],
         libraries=libraries["module"] if libraries else None,
         elsewhere=elsewhere,
     )
 
 
-def _is_unchanged(module, libraries):
+def _is_unchanged(tree, libraries):
     """Whether the tree in its place was made of just the files that are installed now, by their states."""
-    stamp = read_stamp(os.path.join(module, TREE))
+    stamp = read_stamp(tree)
     if stamp is None or stamp[1] != (libraries["module"] if libraries else "") or not stamp[2]:
         return False
-    site = os.path.dirname(module)
+    site = os.path.dirname(tree)
     try:
         return all(state(site, line.split(" ", 4)[4]) == line for line in stamp[2])
     except (OSError, IndexError):

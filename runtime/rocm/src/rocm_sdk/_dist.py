@@ -89,6 +89,22 @@ def _installed(entry):
     return module_directory(entry["module"]) is not None
 
 
+def present(role, entry):
+    """The package that is there as soon as a role's distribution is installed.
+
+    That of the development files comes on their first use; until then they lie packed in the pure package.
+    """
+    return entry["module"].lstrip("_") if role == "devel" else entry["module"]
+
+
+def device_notes():
+    """Names, in the libraries package, of the files of `installed_devices`, for all that the set has."""
+    if _set.MODE != "kpack":
+        return []
+    words = [entry["distribution"][len("rocm-sdk-device-") :] for entry in _set.DEVICES.values()]
+    return [f"{MARKER}{word}.json" for word in sorted(words)]
+
+
 def installed_devices():
     """The installed device packages: word to {"version", "serves", ...}, as each one's own file says.
 
@@ -117,9 +133,9 @@ def installed_devices():
 
 
 def directory(role):
-    """Directory of an installed package, None when it is not installed."""
+    """Directory of an installed package, None when it is not installed; of devel, where its archive lies."""
     entry = package(role)
-    return module_directory(entry["module"]) if entry else None
+    return module_directory(present(role, entry)) if entry else None
 
 
 def require(role):

@@ -13,13 +13,14 @@ import shutil
 
 from . import _dist, _record, _system, _unpack
 from ._manifest import ACROSS, MANIFEST, damaged, parse, verify
-from ._stamp import DIRECTORY_VARIABLE, STAMP, TREE, DevelError, read_stamp, state
+from ._record import PARTIAL
+from ._stamp import DIRECTORY_VARIABLE, INIT, STAMP, DevelError, read_stamp, state
 
 LIBRARIES = "@libraries@"  # in a path across packages: the libraries package in use, of whichever family
 
 
-def expand(module, siblings, distribution="rocm-sdk-devel", libraries=None, elsewhere=None):
-    """Expand the devel package in the directory `module`, if that has not been done; returns the tree's root.
+def expand(module, tree, siblings, distribution="rocm-sdk-devel", libraries=None, elsewhere=None):
+    """Expand the archive in the directory `module` as `tree`, if that has not been done; returns the root.
 
     `siblings` maps the runtime packages' import names to their distributions, `libraries` is the import name
     that `@libraries@` stands for. `elsewhere` is a directory to expand into instead of the package itself.
@@ -35,26 +36,27 @@ def expand(module, siblings, distribution="rocm-sdk-devel", libraries=None, else
     files += [os.path.relpath(record, site) for record in sources.records() if record]
     stamp = "\n".join([_key(text, sources), libraries or "", *(state(site, file) for file in files), ""])
     key = stamp.partition("\n")[0]
-    parent, name = module, TREE
+    places = [site, module]  # RECORD is made anew in the second
     if elsewhere is not None:
         if not os.path.isabs(elsewhere):
             raise DevelError(f"{DIRECTORY_VARIABLE} must be an absolute path, not {elsewhere!r}")
-        parent, name = elsewhere, "rocm-sdk-devel-" + key[:16]
-    tree = os.path.join(parent, name)
+        places, tree = [elsewhere], os.path.join(elsewhere, "rocm-sdk-devel-" + key[:16])
     if _is_whole(tree, key):
         if elsewhere is None:
             _renew(tree, stamp)
         return tree
     try:
-        os.makedirs(parent, exist_ok=True)
-        with _system.locked(parent) as exclusive:
+        os.makedirs(places[-1], exist_ok=True)
+        with _system.locked(places[-1]) as exclusive:
             if _is_whole(tree, key):  # another process did it while this one waited
                 return tree
             if exclusive:
-                _remove_leftovers(parent, name)
-            _build(module, parse(text, distribution), sources, distribution, tree, stamp)
+                for place in places:
+                    _remove_leftovers(place, os.path.basename(tree))
+            entries = parse(text, distribution) + _device_notes(libraries)
+            _build(module, entries, sources, distribution, tree, stamp)
     except OSError as error:
-        raise DevelError(_explain(error, parent)) from error
+        raise DevelError(_explain(error, places[0])) from error
     return tree
 
 
@@ -83,7 +85,7 @@ class _Sources:
 
     def link_text(self, relative, path):
         """What a symbolic link at `path` of the tree says to lead to a runtime package's file."""
-        return self.path(relative) if self.absolute else "../" * (path.count("/") + 2) + relative
+        return self.path(relative) if self.absolute else "../" * (path.count("/") + 1) + relative
 
     def require_packages(self, entries):
         """`DevelError` with the command that installs the package unless all that entries need are there."""
@@ -111,6 +113,15 @@ def _key(text, sources):
         if record is not None:
             digest.update(_read(record))
     return digest.hexdigest()
+
+
+def _device_notes(libraries):
+    """Entries for the notes of device packages, so that the tree has every file of the libraries package.
+
+    The archive knows nothing of targets; the set does.
+    """
+    names = _dist.device_notes() if libraries else []
+    return [(name, "overlay", f"../{LIBRARIES}/{name}") for name in names]
 
 
 def _read(path):
@@ -142,7 +153,7 @@ def _write_text(path, text):
 def _remove_leftovers(parent, name):
     # The lock is held: whoever made these is dead.
     for entry in os.listdir(parent):
-        if entry.startswith(name + ".partial-"):
+        if entry.startswith(name + PARTIAL):
             path = os.path.join(parent, entry)
             if os.path.isdir(path):
                 shutil.rmtree(path)
@@ -152,27 +163,29 @@ def _remove_leftovers(parent, name):
 
 def _build(module, entries, sources, distribution, tree, stamp):
     """Make the tree beside its place, verify it, rename it. In place, RECORD knows of it before it exists."""
-    partial = f"{tree}.partial-{os.getpid()}-{os.urandom(4).hex()}"
+    partial = f"{tree}{PARTIAL}{os.getpid()}-{os.urandom(4).hex()}"
     record = None if sources.absolute else _record.find(sources.site, distribution)
-    package = os.path.basename(module)
+    package = os.path.basename(tree)
+    owned = [package, os.path.basename(module)]
     sources.require_packages(entries)
     try:
         if record:
-            # The package as a directory, because pip ignores a listed link whose target is gone already, and
+            # Packages as directories, because pip ignores a listed link whose target is gone already, and
             # so that a kill from here on leaves nothing that an uninstallation does not remove.
-            _record.replace_lines(record, package, TREE, [package], module)
+            _record.replace_lines(record, owned, [*owned, os.path.basename(partial)], module)
         _make_directories(partial, entries)
         _unpack.unpack(module, entries, partial, distribution)
         made = [entry for entry in entries if _make_link(entry, entries, sources, partial, tree)]
         verify(made, partial, distribution)
+        shutil.copyfile(os.path.join(module, INIT), os.path.join(partial, INIT))
         _write_text(os.path.join(partial, STAMP), stamp)
         _put_in_place(partial, tree, stamp.partition("\n")[0])
     finally:
         if os.path.isdir(partial):
             shutil.rmtree(partial, ignore_errors=True)
     if record:
-        inside = [f"{package}/{TREE}/{path}" for path in [path for path, _, _ in made] + [STAMP]]
-        _record.replace_lines(record, package, TREE, [*inside, package], module)
+        inside = [f"{package}/{path}" for path in [path for path, _, _ in made] + [INIT, STAMP]]
+        _record.replace_lines(record, owned, [*inside, *owned], module)
 
 
 def _make_directories(partial, entries):

@@ -6,7 +6,7 @@ import re
 import sys
 import threading
 
-from . import _dist, _set
+from . import _ALL_CDLLS, _dist, _set
 
 PRELOAD_VARIABLE = "ROCM_SDK_PRELOAD_LIBRARIES"
 
@@ -67,7 +67,10 @@ def preload(shortnames, rtld_global=True):
     for shortname in shortnames:
         with _lock:
             path = find(shortname)
-            if path is None or (path in _loaded and (_loaded[path][1] or not rtld_global)):
+            if path is None:
+                continue
+            if path in _loaded and (_loaded[path][1] or not rtld_global):
+                _ALL_CDLLS[shortname] = _loaded[path][0]
                 continue
             if _dist.WINDOWS:
                 _let_windows_find_dependencies()
@@ -79,6 +82,7 @@ def preload(shortnames, rtld_global=True):
                     "`rocm-sdk test` checks the installation"
                 ) from error
             _loaded[path] = (handle, rtld_global)
+            _ALL_CDLLS[shortname] = handle
         _talk(f"preloaded {shortname} {path}")
 
 
@@ -106,13 +110,22 @@ def _talk(text):
 
 
 def version_matches(pattern, version):
-    """Whether the whole of `version` matches `pattern`, in which only `*` is special."""
+    """Whether `version` is what a text says, in which only `*` is special; or begins as a pattern matches."""
+    if isinstance(pattern, re.Pattern):
+        return pattern.match(version) is not None
     return re.fullmatch(".*".join(re.escape(part) for part in pattern.split("*")), version) is not None
 
 
 def mismatch_message(pattern, version):
     """What a version mismatch means and how to end it."""
-    text = f"this program was built for ROCm {pattern}, but ROCm {version} is installed as Python packages"
+    exact = not isinstance(pattern, re.Pattern)
+    wanted = pattern if exact else pattern.pattern
+    text = (
+        f"The program was compiled against a ROCm version matching {wanted}, "
+        f"but ROCm {version} is installed as Python packages"
+    )
+    if not exact:
+        return text
     if "*" in pattern and not re.fullmatch(r"[^*]+\.\*", pattern):
         return text  # pip has no way to spell such a pattern
     return f'{text}. Install the matching one: pip install "rocm[libraries]=={pattern}"'

@@ -5,7 +5,7 @@ import json
 import os
 
 from ._dist import WINDOWS
-from ._stamp import STAMP, DevelError
+from ._stamp import INIT, STAMP, DevelError
 
 MANIFEST = "_devel.json"
 KINDS = ("file", "link", "dirlink", "sibling", "overlay")
@@ -46,7 +46,7 @@ def _first_problem(entries, kinds):
                 return f"bad path {path!r}"
             directories.add(parent)
             parent = parent.rpartition("/")[0]
-        if not _is_inside(path) or path == STAMP:
+        if not _is_inside(path) or path in (STAMP, INIT):
             return f"bad path {path!r}"
         if kind not in KINDS or not isinstance(value, str):
             return f"bad entry {[path, kind, value]!r}"

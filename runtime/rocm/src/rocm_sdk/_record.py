@@ -5,6 +5,8 @@ import io
 import os
 import tempfile
 
+PARTIAL = ".partial-"  # in the names of what is being made
+
 
 def find(site, distribution):
     """RECORD of an installed distribution, None when its installer left none."""
@@ -18,18 +20,20 @@ def find(site, distribution):
     return None
 
 
-def replace_lines(record, package, tree, paths, beside):
-    """Replace the lines about the package as a whole and about its tree by lines for `paths`.
+def replace_lines(record, packages, paths, beside):
+    """Replace the lines about the packages as a whole, and about what is in the first, by lines for `paths`.
 
     The new RECORD is written in the directory `beside` and renamed: installers may share the old one between
     environments, so it is never written to.
     """
     with open(record, encoding="utf-8", newline="") as stream:
         rows = [row for row in csv.reader(stream) if row]
-    rows = [row for row in rows if row[0] != package and not row[0].startswith(f"{package}/{tree}/")]
+    tree = packages[0]
+    made = (tree + "/", tree + PARTIAL)
+    rows = [row for row in rows if row[0] not in packages and not row[0].startswith(made)]
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows(rows + [[path, "", ""] for path in paths])
-    handle, partial = tempfile.mkstemp(prefix=tree + ".partial-record-", dir=beside)
+    handle, partial = tempfile.mkstemp(prefix=tree + PARTIAL + "record-", dir=beside)
     try:
         with os.fdopen(handle, "w", encoding="utf-8", newline="") as stream:
             stream.write(text.getvalue())

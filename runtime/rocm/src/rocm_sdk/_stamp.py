@@ -3,8 +3,8 @@
 import os
 
 DIRECTORY_VARIABLE = "ROCM_SDK_DEVEL_DIR"
-TREE = "tree"
 STAMP = ".rocm-sdk-expanded"
+INIT = "__init__.py"  # makes the tree a package, so that its place can be found by its name
 
 
 class DevelError(RuntimeError):

@@ -36,7 +36,7 @@ def _installed(*roles):
     """(entry, directory) of the packages of these roles that are installed."""
     for role in roles:
         entry = _dist.package(role)
-        directory = _dist.module_directory(entry["module"]) if entry else None
+        directory = _dist.module_directory(_dist.present(role, entry)) if entry else None
         if directory is not None:
             yield entry, directory
 
@@ -50,14 +50,14 @@ def _packages():
             entry = _dist.package(role)
             if entry is not None:
                 cause = "{} is not installed".format(entry["distribution"])
-                version = _dist.module_version(entry["module"])
+                version = _dist.module_version(_dist.present(role, entry))
         except _dist.PackageMissing as error:
             yield check(name, "failed", str(error), _dist.pip_hint(role))
             continue
         except Exception as error:  # whatever a broken package raises on import is the finding
             yield check(name, "failed", f"cannot be imported: {error!r}", _dist.pip_hint())
             continue
-        if entry is None or _dist.module_directory(entry["module"]) is None:
+        if entry is None or _dist.module_directory(_dist.present(role, entry)) is None:
             fix = _dist.pip_hint(role) if entry or role == "libraries" else ""
             yield check(name, "failed" if role == "core" else "skipped", cause, fix)
         elif version != _set.VERSION:

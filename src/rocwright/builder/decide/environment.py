@@ -83,6 +83,36 @@ def _windows_compilers(rocm: Rocm) -> dict[str, str]:
     }
 
 
+# Where torch lies, in the build environment: only a run of the build knows.
+TORCH_ROOT = "${TORCH_ROOT}"
+# What CMake projects call the GPUs to compile for: CMake itself, ROCm's own packages, older ones of these.
+_CMAKE_TARGETS = ("CMAKE_HIP_ARCHITECTURES", "GPU_TARGETS", "AMDGPU_TARGETS")
+
+
+def torch_for_cmake(env: Mapping[str, str], caller: Mapping[str, str], *, windows: bool) -> dict[str, str]:
+    """How CMake finds torch, and the GPUs: scikit-build-core and most setup.py read CMAKE_ARGS.
+
+    What `env` has there already, of the project's own, comes last: of two values CMake takes the later.
+    """
+    targets = env["PYTORCH_ROCM_ARCH"]
+    given = " ".join(f"-D{name}={targets}" for name in _CMAKE_TARGETS)
+    return {
+        "CMAKE_PREFIX_PATH": joined_paths([TORCH_ROOT, env["CMAKE_PREFIX_PATH"]], windows=windows),
+        "CMAKE_ARGS": " ".join(filter(None, (caller.get("CMAKE_ARGS"), given, env.get("CMAKE_ARGS")))),
+    }
+
+
+# Nobody listens there, so whatever asks for an address fails at once.
+_NOWHERE = "http://127.0.0.1:9"
+
+
+def fence() -> dict[str, str]:
+    """Variables that keep curl, git, pip and Python's own modules away from the network."""
+    names = ("http_proxy", "https_proxy", "ftp_proxy", "all_proxy")
+    proxies = {spelled: _NOWHERE for name in names for spelled in (name, name.upper())}
+    return proxies | {"no_proxy": "", "NO_PROXY": "", "GIT_ALLOW_PROTOCOL": "file", "PIP_NO_INDEX": "1"}
+
+
 def sysdeps_environment(rocm: Rocm, env: Mapping[str, str], caller: Mapping[str, str]) -> dict[str, str]:
     """ROCm's copies of system libraries, for a build on Linux: headers, libraries, pkg-config.
 
@@ -157,19 +187,33 @@ def project_suffix(wanted: BuildRequest, rocm: Rocm, tree: SourceFacts, project:
     return with_commit(suffix, tree.commit)
 
 
+def suffix_of_torch(wanted: BuildRequest, rocm: Rocm, torch: str) -> str:
+    """The local suffix of what stands on torch: `+torch2.9.0.rocm7.10.0`, of a torch of this version.
+
+    In an index several versions of torch lie beside each other, each with wheels of the same version of an
+    extension: one name could not tell them apart. Without a local version of torch, as other wheels have it.
+    """
+    if wanted.version_suffix is not None or "+" not in torch:
+        return local_suffix(wanted, rocm)
+    return "+torch" + torch.replace("+", ".")
+
+
 def planned_version(recipe: Recipe, tree: SourceFacts, wanted: BuildRequest, suffix: str) -> tuple[str, str]:
     """What the version variable says, and the version that the wheel then has; empty where no recipe sets it.
 
     They differ for builds of a number: torch counts them in the version itself.
     """
     if not recipe.version_env:
-        return "", ""
-    version = tree.version + suffix
-    if VERSION not in version:
-        version = with_suffix(tree.version, suffix)
+        return "", _joined(tree.version, suffix) if recipe.local_version and tree.version else ""
+    version = _joined(tree.version, suffix)
     if wanted.build_number > 1 and recipe.number_suffix:
         return version, version + recipe.number_suffix.format(number=wanted.build_number)
     return version, version
+
+
+def _joined(base: str, suffix: str) -> str:
+    version = base + suffix
+    return version if VERSION in version else with_suffix(base, suffix)
 
 
 def joined_suffix(first: str, second: str) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from rocwright.builder.decide.environment import planned_version, project_suffix
 from rocwright.builder.decide.plan import CACHES, BuildPlan, BuildRequest
 from rocwright.builder.decide.project import Circumstances, plan_project
 from rocwright.builder.decide.recipe import Recipe, RecipeTable
@@ -17,6 +18,7 @@ from rocwright.builder.decide.tree import SourceFacts
 from rocwright.builder.rocm.rocm import VERSION, Rocm
 from rocwright.errors import UsageError
 from rocwright.model.platforms import PLATFORMS
+from rocwright.model.project import TORCH
 from rocwright.model.version import RELEASE_TYPES, parse_version
 
 
@@ -47,12 +49,15 @@ def plan_family(
     launchers: Mapping[str, str] = {},
     include: Sequence[str] = (),
     built: Sequence[str] = (),
+    needed: Sequence[str] = (),
+    torch: str = "",
 ) -> FamilyPlan:
     """Plan every project whose tree is in `trees`, for every Python, in build order.
 
     `caller` is the environment the tool was started with, `jobs` how many compilers run at once, `launchers`
     variables that put a program before each compiler, `include` further directories of headers, `built` the
-    projects whose wheels are there from another run.
+    projects whose wheels are there from another run, `needed` what is installed for every build besides,
+    `torch` the version of the torch among `built`.
 
     Raises `UsageError` for what cannot be built as asked; nothing was looked up or written.
     """
@@ -78,6 +83,8 @@ def plan_family(
         shared=_shared(table, trees),
         launchers=launchers,
         include=tuple(include),
+        needed=tuple(needed),
+        torch=torch or _torch(wanted, rocm, recipes, trees),
     )
     pythons = wanted.pythons or (running_python(),)
     builds = [
@@ -94,6 +101,17 @@ def plan_family(
         left_out=left_out,
         notes=(*filter(None, [flash_note]), *family_notes(wanted, rocm, table, recipes, builds)),
     )
+
+
+def _torch(
+    wanted: BuildRequest, rocm: Rocm, recipes: Sequence[Recipe], trees: Mapping[str, SourceFacts]
+) -> str:
+    """The version of the torch that the same run builds; empty for none, or one that does not tell."""
+    for recipe in recipes:
+        if recipe.project == TORCH:
+            tree = trees[TORCH]
+            return planned_version(recipe, tree, wanted, project_suffix(wanted, rocm, tree, TORCH))[1]
+    return ""
 
 
 def running_python() -> str:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from pathlib import PurePath
 
 import msgspec
 
@@ -56,7 +57,8 @@ class BuildRequest(msgspec.Struct, frozen=True):
     `split` asks for host and device wheels. `cache` is empty or one of `CACHES`; `cache_hip` False keeps it
     away from HIP code. `cache_settings` are variables that say where it keeps what it has; an
     `exact_cache` gives nothing that was compiled at another path, whose name could stand in a wheel. `part`
-    are those of `targets` that device code is compiled for (empty: all of them).
+    are those of `targets` that device code is compiled for (empty: all of them), `fenced` projects whose
+    builds must not reach the network.
     """
 
     sources: dict[str, str]
@@ -77,6 +79,7 @@ class BuildRequest(msgspec.Struct, frozen=True):
     build: dict[str, bool] = {}
     jobs: int | None = None
     part: tuple[str, ...] = ()
+    fenced: tuple[str, ...] = ()
 
 
 _BUILT = re.compile(r"\$\{([A-Z][A-Z0-9_]*)_VERSION\}")
@@ -96,7 +99,8 @@ class BuildPlan(msgspec.Struct, frozen=True):
     another Python. `generated` maps paths below the tree to text, `copied` to files elsewhere (a pattern may
     stand for one file); both are there for the time of the build only, unless it is `editable`. `pins` are
     requirements that the wheel has to state, whatever its project wrote. `install` puts the wheel into the
-    build environment, because later builds need it.
+    build environment, because later builds need it. `local` is the local version that the wheel gets after
+    it was built, `+rocm7.10.0`. A `fenced` build does not reach the network.
     """
 
     project: str
@@ -121,6 +125,8 @@ class BuildPlan(msgspec.Struct, frozen=True):
     wheel_name: str = ""
     per_python: tuple[str, ...] = ()
     programs: tuple[str, ...] = ()
+    local: str = ""
+    fenced: bool = False
 
 
 class BuiltWheel(msgspec.Struct, frozen=True):
@@ -141,6 +147,11 @@ class BuiltWheel(msgspec.Struct, frozen=True):
     python: str = ""
     device: tuple[str, ...] = ()
     cache: CacheUse | None = None
+
+    @property
+    def distribution(self) -> str:
+        """Its name as its file spells it: a project's wheel may be called otherwise."""
+        return PurePath(self.path).name.partition("-")[0] if self.sha256 and self.path else self.project
 
 
 def version_of(project: str) -> str:

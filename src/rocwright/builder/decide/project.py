@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import PurePath, PurePosixPath, PureWindowsPath
 
 import msgspec
@@ -12,10 +12,13 @@ from packaging.utils import canonicalize_name
 
 from rocwright.builder.decide.environment import (
     common_environment,
+    fence,
     joined_suffix,
     planned_version,
     project_suffix,
+    suffix_of_torch,
     sysdeps_environment,
+    torch_for_cmake,
     version_check,
 )
 from rocwright.builder.decide.plan import BuildPlan, BuildRequest, version_of
@@ -31,7 +34,8 @@ class Circumstances(msgspec.Struct, frozen=True):
     """What the builds of one run share.
 
     `building` are the projects of the run in order, `wheel_names` the names their wheels get, `shared` the
-    variables that every project gets because another one's directory is known.
+    variables that every project gets because another one's directory is known, `needed` requirements of every
+    build, `torch` the version of torch that these builds are made against, as far as it is known.
     """
 
     wanted: BuildRequest
@@ -45,6 +49,16 @@ class Circumstances(msgspec.Struct, frozen=True):
     shared: dict[str, str] = {}
     launchers: Mapping[str, str] = {}
     include: tuple[str, ...] = ()
+    needed: tuple[str, ...] = ()
+    torch: str = ""
+
+    @property
+    def given(self) -> frozenset[str]:
+        """Wheels that are there from other runs, by name: nothing may bring another version of them."""
+        here = set(self.wanted.sources)
+        return frozenset(
+            canonicalize_name(self.wheel_names[name]) for name in self.building if name not in here
+        )
 
     @property
     def windows(self) -> bool:
@@ -58,10 +72,14 @@ def plan_project(
     """Plan the build of one project for one Python; `first` is the first Python of this tree."""
     wanted = run.wanted
     editable = recipe.project in wanted.editable
-    suffix = project_suffix(wanted, run.rocm, tree, recipe.project)
+    if recipe.local_version:
+        suffix = suffix_of_torch(wanted, run.rocm, run.torch)
+    else:
+        suffix = project_suffix(wanted, run.rocm, tree, recipe.project)
     told, version = planned_version(recipe, tree, wanted, suffix)
     pins = _pins(recipe, run)
-    requirements = build_requirements(run.table.tools, [*tree.requires, *recipe.requirements])
+    asked = [*tree.requires, *recipe.requirements, *run.needed]
+    requirements = build_requirements(run.table.tools, without(asked, run.given))
     uninstalled = recipe.uninstalled_windows if run.windows else ()
     generated = _generated(recipe, run)
     copied = _copied(recipe, run)
@@ -89,7 +107,9 @@ def plan_project(
         tree=tree.directory,
         wheel_name=run.wheel_names[recipe.project],
         per_python=recipe.per_python,
-        programs=_programs(tree, requirements, uninstalled),
+        programs=_programs(recipe, tree, requirements, uninstalled),
+        local=suffix if recipe.local_version else "",
+        fenced=recipe.project in wanted.fenced,
     )
 
 
@@ -107,10 +127,11 @@ def _removed(recipe: Recipe, wanted: BuildRequest, *, first: bool) -> tuple[str,
 
 
 def _programs(
-    tree: SourceFacts, requirements: tuple[str, ...], uninstalled: tuple[str, ...]
+    recipe: Recipe, tree: SourceFacts, requirements: tuple[str, ...], uninstalled: tuple[str, ...]
 ) -> tuple[str, ...]:
     """What a CMake project needs that no requirement brings."""
-    if not tree.cmake:
+    if not tree.cmake or (recipe.local_version and not recipe.finds_torch):
+        # Of projects that stand on torch many have a CMakeLists.txt for others, and build without it.
         return ()
     brought = names(requirements) - set(uninstalled)
     return tuple(name for name in ("cmake", "ninja") if name not in brought)
@@ -149,6 +170,11 @@ def _environment(
     if recipe.sysdeps and not run.windows:
         env |= sysdeps_environment(run.rocm, env, run.caller)
     env |= recipe.environment(wanted.platform)
+    env |= {name: between.join(wanted.targets) for name, between in recipe.targets_env.items()}
+    if recipe.finds_torch:
+        env |= torch_for_cmake(env, run.caller, windows=run.windows)
+    if recipe.project in wanted.fenced:
+        env |= fence()
     named = {
         recipe.version_env: version,
         recipe.version_env_too: version,
@@ -229,6 +255,11 @@ def build_requirements(tools: Sequence[str], asked: Sequence[str]) -> tuple[str,
             others.append(text)
     kept = [str(pin) for name, pin in pins.items() if name not in refused]
     return tuple(dict.fromkeys([*kept, *others]))
+
+
+def without(requirements: Sequence[str], given: Collection[str]) -> list[str]:
+    """The requirements that are not of what is given already."""
+    return [text for text in requirements if canonicalize_name(Requirement(text).name) not in given]
 
 
 def _accepts(wanted: Requirement, pin: Requirement) -> bool:

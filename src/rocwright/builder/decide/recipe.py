@@ -75,6 +75,9 @@ class Recipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     unit_memory: int = 1_000_000_000
     hours_per_target: float = 0.0
     device_code: bool = False
+    local_version: bool = False
+    finds_torch: bool = False
+    targets_env: dict[str, str] = {}
     env: dict[str, str] = {}
     env_linux: dict[str, str] = {}
     env_windows: dict[str, str] = {}
@@ -96,13 +99,15 @@ class Recipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         set_here = {**self.env, **self.env_linux, **self.env_windows, **self.shared_env}
         given_to = (
             self.version_env, self.version_env_too, self.number_env, self.suffix_env, self.name_env,
-            self.requirements_env, self.torch_version_env,
+            self.requirements_env, self.torch_version_env, *self.targets_env,
         )  # fmt: skip
         for name in (*set_here, *filter(None, given_to)):
             if why := variable_problem(name, set_here.get(name, ""), own=True):
                 raise ValueError(f"the variable {name!r} {why}")
         if bool(self.version_env) != bool(self.version_file):
             raise ValueError("version_file and version_env go together")
+        if self.local_version and self.version_env:
+            raise ValueError("local_version is for projects that version_env does not tell their version")
         if not self.setup:
             raise ValueError("setup is empty; it says where setup.py may lie")
         for text in (*self.requirements, *self.uninstalled_windows):

@@ -1,4 +1,4 @@
-"""What a build has to know of a checkout; the only reader of source trees here."""
+"""What a build has to know of a checkout."""
 
 from __future__ import annotations
 
@@ -6,14 +6,13 @@ import re
 from pathlib import Path
 
 import msgspec
-from packaging.requirements import InvalidRequirement, Requirement
 
 from rocwright.builder.decide.recipe import Recipe
-from rocwright.data.toml import plain
 from rocwright.errors import InvalidData, InvalidInput, UsageError
 from rocwright.model.build_env import variable_problem
 from rocwright.model.version import InvalidVersion, parse_version
 from rocwright.system.git import Git
+from rocwright.wheel.source_tree import build_requires, pkg_info, pyproject_table, read_text
 
 _UPSTREAM = "refs/tags/THEROCK_UPSTREAM_DIFFBASE"
 _HIPIFIED = "refs/tags/THEROCK_HIPIFY_DIFFBASE"
@@ -24,7 +23,8 @@ _SETUPTOOLS = "setuptools.build_meta"
 class SourceFacts(msgspec.Struct, frozen=True):
     """A checkout as a build sees it.
 
-    `version` is the text of the version file (empty where the recipe has none), `commit` the upstream commit
+    `version` is the text of the version file (empty where the recipe has none; of an sdist whose wheel gets a
+    local version what PKG-INFO says), `commit` the upstream commit
     (empty outside git), `source_date` its time in seconds since 1970. `setup` is the directory that holds
     setup.py, below the tree (`.`: the tree itself), and `has_setup` whether there is one: a pyproject.toml
     alone will do, too. `requires` are pyproject's build requirements, `cmake`
@@ -62,7 +62,7 @@ def read_tree(recipe: Recipe, directory: Path) -> SourceFacts:
             f"{recipe.project}: {directory} is not a directory",
             next_step=f"check it out: rocwright checkout {recipe.project}",
         )
-    project = _pyproject(directory / "pyproject.toml")
+    project = pyproject_table(directory, "build-system")
     setup = next((name for name in recipe.setup if (directory / name).is_file()), None)
     if setup is None and not project:
         raise InvalidInput(
@@ -86,7 +86,7 @@ def read_tree(recipe: Recipe, directory: Path) -> SourceFacts:
         setup="." if setup is None else Path(setup).parent.as_posix(),
         has_setup=setup is not None,
         backend=str(project.get("build-backend", _SETUPTOOLS)),
-        requires=_requires(project, directory / "pyproject.toml"),
+        requires=build_requires(directory),
         build_env=_build_env(directory / "build_env.json"),
         requirements_files=tuple(name for name in recipe.requirements_files if (directory / name).is_file()),
         cmake=(directory / "CMakeLists.txt").is_file(),
@@ -96,9 +96,9 @@ def read_tree(recipe: Recipe, directory: Path) -> SourceFacts:
 
 def _base_version(recipe: Recipe, directory: Path) -> str:
     if not recipe.version_file:
-        return ""
+        return _sdist_version(directory) if recipe.local_version else ""
     path = directory / recipe.version_file
-    text = _text(path)
+    text = read_text(path)
     if text is None:
         raise InvalidInput(
             f"{recipe.version_file} is missing, so the version of the {recipe.project} wheel is unknown",
@@ -122,45 +122,18 @@ def _base_version(recipe: Recipe, directory: Path) -> str:
     return text.strip()
 
 
-def _text(path: Path) -> str | None:
-    """The text of a file, None when it is not there."""
+def _sdist_version(directory: Path) -> str:
+    """What PKG-INFO of an unpacked sdist says, without a local part; empty where only the build knows."""
+    _, version = pkg_info(directory)
     try:
-        return path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        return None
-    except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
-        raise InvalidInput(
-            f"{path} cannot be read: {why}", where=path, next_step="check the project out again"
-        ) from error
-
-
-def _pyproject(path: Path) -> dict[str, object]:
-    """The table `[build-system]`; empty without one."""
-    text = _text(path)
-    if text is None:
-        return {}
-    values = plain(text, where=str(path))
-    table = values.get("build-system", {})
-    return table if isinstance(table, dict) else {}
-
-
-def _requires(table: dict[str, object], path: Path) -> tuple[str, ...]:
-    found = table.get("requires", [])
-    texts = [str(text) for text in found] if isinstance(found, list) else []
-    for text in texts:
-        try:
-            Requirement(text)
-        except InvalidRequirement as error:
-            raise InvalidData(
-                f"{path} requires {text!r}, which is not a requirement", where=path, next_step="correct it"
-            ) from error
-    return tuple(texts)
+        return parse_version(version).public if version else ""
+    except InvalidVersion:
+        return ""
 
 
 def _build_env(path: Path) -> dict[str, str]:
     """What the checkout wrote for a commit that comes from a pin."""
-    text = _text(path)
+    text = read_text(path)
     if text is None:
         return {}
     try:
@@ -176,7 +149,7 @@ def _build_env(path: Path) -> dict[str, str]:
 
 
 def _llvm_hash(path: Path) -> str:
-    text = (_text(path) or "").strip()
+    text = (read_text(path) or "").strip()
     return text[:8] if re.match(r"[0-9a-f]{8}", text) else ""
 
 

@@ -145,8 +145,7 @@ def _site_packages(directory: Path) -> Path | None:
 
 
 def _package_roots(site: Path) -> list[Path]:
-    roots = [path for name in _PACKAGES for path in sorted(site.glob(f"{name}*")) if path.is_dir()]
-    return [root / "tree" if (root / "tree").is_dir() else root for root in roots]
+    return [path for name in _PACKAGES for path in sorted(site.glob(f"{name}*")) if path.is_dir()]
 
 
 def _walk(root: Path) -> Iterator[tuple[str, TreeEntry]]:

@@ -34,7 +34,7 @@ from rocwright.builder.rocm.install import (
 )
 from rocwright.builder.rocm.rocm import Rocm, require_extras, what_lacks
 from rocwright.errors import CommandFailed, InvalidInput, UsageError
-from rocwright.system import files, links, locks, venv
+from rocwright.system import files, links, venv
 from rocwright.system.remote import without_login
 from rocwright.system.venv import Closed, Environment, local_path, package_directories
 
@@ -197,7 +197,8 @@ def rocm_environment(
     """ROCm from `places` in an environment at `root` that belongs to the build; describes it.
 
     What is there is kept, untouched, when it holds what would be installed. Else another is made; until that
-    is whole, and when it fails, `root` stays as it was. Errors as in `install_rocm`.
+    is whole, and when it fails, `root` stays as it was. The caller keeps other runs off `root`. Errors as in
+    `install_rocm`.
     """
     wanted = Install(rocm_requirement(spec, extras), places, pre=pre, cache_dir=pip_cache_dir)
     asked = asked_for(places, spec, extras, pre, python or Path(sys.executable))
@@ -208,24 +209,21 @@ def rocm_environment(
             next_step="choose another directory for the build's work",
         )
     files.make_directory(root.parent)
-    with locks.turn(
-        root.with_name(root.name + ".lock"), lambda: note("waiting for another run that installs ROCm")
-    ):
-        kept = _kept(Environment(root), wanted, asked, log=log, note=note)
-        if kept is not None:
-            return kept
-        _sweep(root)
-        note(f"installing {wanted.requirement}")
-        fresh = Environment(_free(root))
-        try:
-            _fill(fresh, wanted, asked, python, (index_wait_s, index_every_s), log=log, note=note)
-            _turn_link(root, fresh.root)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                files.remove_tree(fresh.root)
-            raise
-        _sweep(root)
-        return describe_rocm(Environment(root), log=log)
+    _sweep(root)
+    kept = _kept(Environment(root), wanted, asked, log=log, note=note)
+    if kept is not None:
+        return kept
+    note(f"installing {wanted.requirement}")
+    fresh = Environment(_free(root))
+    try:
+        _fill(fresh, wanted, asked, python, (index_wait_s, index_every_s), log=log, note=note)
+        _turn_link(root, fresh.root)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            files.remove_tree(fresh.root)
+        raise
+    _sweep(root)
+    return describe_rocm(Environment(root), log=log)
 
 
 def _kept(
@@ -313,8 +311,9 @@ def _free(root: Path) -> Path:
 def _turn_link(root: Path, target: Path) -> None:
     """Let `root` lead to `target`, in one step where it is a link already."""
     if root.exists() and not links.is_link(root):
-        # An environment that something else made there.
-        files.remove_tree(root)
+        # An environment that something else made there: swept as a whole, since half of one could not be told
+        # from something else if this run is killed.
+        root.rename(_free(root))
     link = root.with_name(root.name + files.PARTIAL)
     files.remove_tree(link)
     links.turn_link(root, target.name, aside=link)

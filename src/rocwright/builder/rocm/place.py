@@ -17,6 +17,7 @@ from rocwright.builder.rocm.describe import describe_prefix, describe_rocm
 from rocwright.builder.rocm.install import install_rocm, rocm_requirement
 from rocwright.builder.rocm.own import rocm_environment
 from rocwright.builder.rocm.rocm import Rocm
+from rocwright.engine.hold import held
 from rocwright.errors import InvalidPrefix, UsageError
 from rocwright.system.venv import Closed, Environment, installed, links_page
 
@@ -249,9 +250,24 @@ def installed_rocm(
     """ROCm's packages from the given places: in an environment of the build's own, or in the user's."""
     log = work_dir / "log" / "rocm.log"
     cache = Path(place.pip_cache_dir) if place.pip_cache_dir else None
-    if place.kind == "own":
-        return rocm_environment(
-            own_root(work_dir),
+    root = own_root(work_dir)
+    # pip of a killed run goes on: it would write into the environment that it began, whoever works there now.
+    with held(root.parent, f"{root.name}.lock", f"{root.name}.running", note):
+        if place.kind == "own":
+            return rocm_environment(
+                root,
+                place.places,
+                spec=place.spec,
+                extras=place.extras,
+                pre=place.pre,
+                pip_cache_dir=cache,
+                log=log,
+                note=note,
+            )
+        environment = place_environment(place, caller)
+        note(f"installing ROCm into {environment.root}")
+        return install_rocm(
+            environment,
             place.places,
             spec=place.spec,
             extras=place.extras,
@@ -260,15 +276,3 @@ def installed_rocm(
             log=log,
             note=note,
         )
-    environment = place_environment(place, caller)
-    note(f"installing ROCm into {environment.root}")
-    return install_rocm(
-        environment,
-        place.places,
-        spec=place.spec,
-        extras=place.extras,
-        pre=place.pre,
-        pip_cache_dir=cache,
-        log=log,
-        note=note,
-    )

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -14,10 +14,12 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion
 
+from rocwright.builder.decide.environment import TORCH_ROOT
 from rocwright.builder.decide.plan import BuiltWheel
 from rocwright.builder.rocm.rocm import Rocm
 from rocwright.builder.run.tree import state_digest
 from rocwright.errors import CommandFailed, InvalidInput, InvalidWheel
+from rocwright.model.project import TORCH
 from rocwright.system import links, venv
 from rocwright.system.files import atomic_directory, remove_tree, write_text
 from rocwright.system.interpreters import Interpreter
@@ -37,32 +39,48 @@ class _Stamp(msgspec.Struct, frozen=True):
 
 
 def build_environment(
-    root: Path, interpreter: Interpreter, rocm: Rocm, *, view: Path, log: Path
+    root: Path, interpreter: Interpreter, rocm: Rocm, *, view: Path, log: Path, seen: Sequence[str] = ()
 ) -> Environment:
     """The environment at `root`, made anew unless it was made for this interpreter and this ROCm.
 
-    `view` is where ROCm's packages are picked out of an environment that has others, too.
+    `view` is where ROCm's packages, and those `seen` besides, are picked out of an environment that has
+    others, too.
     """
-    made_for = state_digest({"python": interpreter, "rocm": rocm})
+    made_for = state_digest({"python": interpreter, "rocm": rocm, "seen": list(seen)})
     environment = Environment(root)
     if _read(root).made_for == made_for and environment.python.exists():
         return environment
     remove_tree(root)
     environment = venv.create(root, python=Path(interpreter.path), log=log)
-    show_rocm(environment, rocm, view=view)
+    show_rocm(environment, rocm, view=view, seen=seen)
     # Last: an environment that was interrupted is made again.
     _write(root, _Stamp(made_for))
     return environment
 
 
-def show_rocm(environment: Environment, rocm: Rocm, *, view: Path) -> None:
-    """Let an environment see ROCm's packages where they are installed; a plain prefix needs nothing."""
+def in_environment(env: Mapping[str, str], environment: Environment) -> dict[str, str]:
+    """Variables of a plan with the place where torch lies in an environment."""
+    if not any(TORCH_ROOT in value for value in env.values()):
+        return dict(env)
+    places = [site_packages(environment)]
+    pointer = places[0] / _POINTER
+    if pointer.is_file():
+        places.append(Path(pointer.read_text(encoding="utf-8").strip()))
+    there = next((place / TORCH for place in places if (place / TORCH).exists()), places[0] / TORCH)
+    return {name: value.replace(TORCH_ROOT, str(there)) for name, value in env.items()}
+
+
+def show_rocm(environment: Environment, rocm: Rocm, *, view: Path, seen: Sequence[str] = ()) -> None:
+    """Let an environment see ROCm's packages where they are installed, and those `seen` besides.
+
+    A plain prefix needs nothing.
+    """
     if rocm.origin != "packages" or not rocm.site:
         return
     site, here = Path(rocm.site), site_packages(environment)
     if site.resolve() == here.resolve():
         return
-    write_text(here / _POINTER, f"{_only_rocm(site, view)}\n")
+    write_text(here / _POINTER, f"{_only_rocm(site, view, frozenset(seen))}\n")
 
 
 def site_packages(environment: Environment) -> Path:
@@ -121,9 +139,9 @@ def note_installed(environment: Environment, project: str, sha256: str | None) -
     _write(environment.root, msgspec.structs.replace(stamp, installed=installed))
 
 
-def _only_rocm(site: Path, view: Path) -> Path:
-    """`site`, or a directory of links to what is ROCm's in it when it has other packages."""
-    records = {info: _is_rocm(info) for info in sorted(site.glob("*.dist-info"))}
+def _only_rocm(site: Path, view: Path, seen: frozenset[str]) -> Path:
+    """`site`, or a directory of links to what is ROCm's in it, or `seen`, when it has other packages."""
+    records = {info: _is_rocm(info) or _project(info) in seen for info in sorted(site.glob("*.dist-info"))}
     if all(records.values()):
         return site
     names = {name for info, ours in records.items() if ours for name in (info.name, *_top_level(info))}
@@ -135,8 +153,11 @@ def _only_rocm(site: Path, view: Path) -> Path:
 
 
 def _is_rocm(info: Path) -> bool:
-    name = info.name.removesuffix(".dist-info").rpartition("-")[0]
-    return _ROCM.fullmatch(name.lower()) is not None
+    return _ROCM.fullmatch(_project(info)) is not None
+
+
+def _project(info: Path) -> str:
+    return canonicalize_name(info.name.removesuffix(".dist-info").rpartition("-")[0])
 
 
 def _top_level(info: Path) -> set[str]:
@@ -233,15 +254,18 @@ def prove(
     root: Path,
     view: Path,
     log: Path,
+    given: Sequence[BuiltWheel] = (),
+    seen: Sequence[str] = (),
 ) -> tuple[Proven, ...]:
     """Import the wheels of one Python in a new environment at `root`, which sees ROCm and nothing else.
 
+    `given` are wheels of other runs that these were built against, `seen` distributions beside ROCm's.
     Their further dependencies come from the user's own index. Raises `InvalidWheel` naming every project that
     does not import; the wheels stay where they are.
     """
     environment = venv.create(root, python=Path(interpreter.path), log=log)
-    show_rocm(environment, rocm, view=view)
-    install_built(environment, wheels, log=log)
+    show_rocm(environment, rocm, view=view, seen=seen)
+    install_built(environment, [*given, *wheels], log=log)
     proven, failed = [], []
     for wheel in wheels:
         try:

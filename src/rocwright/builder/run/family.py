@@ -75,13 +75,15 @@ def run_family(
     editable_into: Environment | None = None,
     threads: int = 2,
     given: Sequence[BuiltWheel] = (),
+    seen: Sequence[str] = (),
     proof: bool = True,
 ) -> FamilyResult:
     """Carry out a family's plan; `interpreters` by `BuildPlan.python`, the running one under an empty text.
 
     A project that is finished, from the same sources, ROCm, tools and earlier wheels, is taken over with
     `resume`. Editable builds go into the environment `editable_into`. `cache` is "", `ccache` or `sccache`.
-    `given` are wheels of other runs that these are built against.
+    `given` are wheels of other runs that these are built against; one without a path is installed beside
+    ROCm's packages, and among `seen`, the distributions there that builds see besides those.
     Wheels appear in `output_dir` one by one, each whole; a failing build leaves those before it. At the end
     all wheels of a Python are installed together in a fresh environment and imported, with `proof`.
     """
@@ -103,6 +105,7 @@ def run_family(
             threads,
             cache,
             given,
+            seen,
         )
         use: CacheUse | None = None
         try:
@@ -142,10 +145,11 @@ class _Run:
         threads: int,
         cache: str,
         given: Sequence[BuiltWheel],
+        seen: Sequence[str],
     ) -> None:
         self.plan, self.interpreters, self.output, self.work = plan, interpreters, output, work
         self.resume, self.note, self.editable_into = resume, note, editable_into
-        self.threads, self.cache, self.given = threads, cache, tuple(given)
+        self.threads, self.cache, self.given, self.seen = threads, cache, tuple(given), tuple(seen)
         self.rocm = rocm_identity(plan.rocm)
         self.wheels: list[BuiltWheel] = []
         self.resumed: list[str] = []
@@ -157,7 +161,7 @@ class _Run:
         """Build one project for one Python, or take over what an earlier run made."""
         interpreter = self.interpreters[plan.python]
         before = [
-            *(msgspec.structs.replace(wheel, python=interpreter.name) for wheel in self.given),
+            *self._given(interpreter),
             *(wheel for wheel in self.wheels if wheel.python == interpreter.name),
         ]
         plan = with_built(plan, {wheel.project: wheel.version for wheel in before})
@@ -199,6 +203,14 @@ class _Run:
                 save_finished(state, key(content=content, made=made), wheel, made)
             self.wheels.append(wheel)
 
+    def _given(self, interpreter: Interpreter) -> list[BuiltWheel]:
+        """Those wheels of other runs that are for this Python."""
+        return [
+            msgspec.structs.replace(wheel, python=interpreter.name)
+            for wheel in self.given
+            if wheel.python in ("", interpreter.name)
+        ]
+
     def _make(
         self,
         plan: BuildPlan,
@@ -214,7 +226,14 @@ class _Run:
         environment = self._environment(plan, interpreter, before, log)
         self.begun[plan.project] = Path(plan.directory)
         build = Build(
-            plan, environment, tree, rocm=self.plan.rocm, log=log, threads=self.threads, note=self.note
+            plan,
+            environment,
+            tree,
+            rocm=self.plan.rocm,
+            log=log,
+            threads=self.threads,
+            note=self.note,
+            given=self._given(interpreter),
         )
         ours = plan.install and environment.root == self._root(interpreter)
         if ours:
@@ -256,9 +275,9 @@ class _Run:
             show_rocm(self.editable_into, self.plan.rocm, view=self._view)
             return self.editable_into
         environment = build_environment(
-            self._root(interpreter), interpreter, self.plan.rocm, view=self._view, log=log
+            self._root(interpreter), interpreter, self.plan.rocm, view=self._view, log=log, seen=self.seen
         )
-        names = {wheel.project: Path(wheel.path).name.partition("-")[0] for wheel in self.given}
+        names = {wheel.project: wheel.distribution for wheel in self.given if wheel.path}
         names |= {
             build.project: build.wheel_name or build.project for build in self.plan.builds if build.install
         }
@@ -270,7 +289,7 @@ class _Run:
             for project in stale:
                 note_installed(environment, project, None)
         for wheel in before:
-            if wheel.project in names and known.get(wheel.project) != wheel.sha256:
+            if wheel.path and wheel.project in names and known.get(wheel.project) != wheel.sha256:
                 options = ["--no-deps", "--force-reinstall", "--no-index"]
                 pip_install(environment, [wheel.path], closed=None, options=options, log=log)
                 note_installed(environment, wheel.project, wheel.sha256)
@@ -294,7 +313,8 @@ class _Run:
             if not wheels:
                 continue
             state = self.work / "state" / f"{interpreter.tag}-proof.json"
-            key = state_digest({"wheels": wheels, "rocm": self.rocm, "python": interpreter})
+            given = self._given(interpreter)
+            key = state_digest({"wheels": wheels, "given": given, "rocm": self.rocm, "python": interpreter})
             record = read_record(state) if self.resume else None
             known = proof_of(record) if record is not None and record.inputs == key else None
             if known is not None:
@@ -309,6 +329,8 @@ class _Run:
                 root=self.work / "env" / f"proof-{interpreter.tag}",
                 view=self._view,
                 log=self.work / "log" / f"{interpreter.tag}-proof.log",
+                given=[wheel for wheel in given if wheel.path],
+                seen=self.seen,
             )
             write_record(state, state.stem, key, said, {})
             proof += said

@@ -7,16 +7,17 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from packaging.version import InvalidVersion, Version
 
 from rocwright.builder.decide.plan import BuildPlan, BuiltWheel
-from rocwright.builder.pins import require_pins
+from rocwright.builder.pins import give_local_version, require_pins
 from rocwright.builder.rocm.rocm import Rocm, offered_extras
 from rocwright.builder.run import undo
-from rocwright.builder.run.environments import is_installed, require_import, satisfies
+from rocwright.builder.run.environments import in_environment, is_installed, require_import, satisfies
+from rocwright.builder.run.fence import fence_command, wants_network
 from rocwright.builder.run.isolation import (
     compiler_environment,
     leaks,
@@ -75,17 +76,19 @@ class Build:
         log: Path,
         threads: int,
         note: Note,
+        given: Sequence[BuiltWheel] = (),
     ) -> None:
+        """`given` are wheels of other runs in the environment, which have to stay there."""
         if (plan.platform == "windows") != (sys.platform == "win32"):
             raise UsageError(
                 f"a build for {plan.platform} cannot be run on this machine",
                 next_step="add --dry-run to see what it would do",
             )
         self.plan, self.environment, self.tree, self.rocm = plan, environment, tree, rocm
-        self.log, self.threads, self.note = log, threads, note
+        self.log, self.threads, self.note, self.given = log, threads, note, given
         self.directory = Path(plan.directory)
         self.dist = self.directory / "dist"
-        self.leftovers = Leftovers(plan, environment.python, rocm)
+        self.leftovers = Leftovers(plan, environment.python, rocm, given)
 
     def run(self, output: Path, before: frozenset[str]) -> tuple[BuiltWheel, tuple[str, ...]]:
         """Prepare, compile, check, install, put out; also new files that the build left in the tree.
@@ -109,7 +112,7 @@ class Build:
         except BaseException:
             clean_up(self.tree, self.dist, before, self.note)
             raise
-        built = _the_wheel(self.plan, self.dist)
+        built = give_local_version(_the_wheel(self.plan, self.dist), self.plan.local)
         require_pins(built, self.plan.pins)
         if self.plan.install:
             self._install(built)
@@ -137,7 +140,7 @@ class Build:
         needed = [*plan.requirements, *(line for listed in lines.values() for line in listed)]
         if needed and not satisfies(self.environment, needed):
             words = [*plan.requirements, *(word for path in lines for word in ("-r", str(path)))]
-            pip_install(self.environment, words, closed=None, log=self.log)
+            pip_install(self.environment, words, closed=None, options=self._constraints(), log=self.log)
         there = [name for name in plan.uninstalled if is_installed(self.environment, name)]
         if there:
             venv.pip_uninstall(self.environment, there, log=self.log)
@@ -151,10 +154,20 @@ class Build:
                 raise InvalidInput(f"{name!r} lies outside of the tree and is not removed", where=path)
             remove_tree(path)
 
+    def _constraints(self) -> list[str]:
+        """Else pip would bring another torch, one for CUDA perhaps, where a requirement wants another."""
+        if not self.given:
+            return []
+        path = self.environment.root / "rocwright-given.txt"
+        lines = sorted(f"{wheel.distribution}=={wheel.version}\n" for wheel in self.given)
+        write_text(path, "".join(lines))
+        return ["--constraint", str(path)]
+
     def _command(self, argv: list[str]) -> process.Completed:
         path = os.pathsep.join([str(self.environment.bin), self.plan.env.get("PATH", os.defpath)])
         # Unbuffered: else what compilers said comes before the lines of the script that ran them.
-        env = {"PYTHONUNBUFFERED": "1", **self.plan.env, "PATH": path}
+        env = {"PYTHONUNBUFFERED": "1", **in_environment(self.plan.env, self.environment), "PATH": path}
+        argv = [*(fence_command({**os.environ, **env}) if self.plan.fenced else ()), *argv]
         if any(name.endswith("_LAUNCHER") for name in env):
             env["ROCWRIGHT_BUILD"] = f"{self.plan.project} {self.plan.python}".rstrip()
         self.leftovers.begin()
@@ -173,6 +186,11 @@ class Build:
             if error.status == -9 or _SCARCE.search(error.tail):
                 error.next_step = (
                     "a compiler was killed, perhaps for lack of memory: give fewer --jobs and run again"
+                )
+            elif self.plan.fenced and wants_network(error.tail):
+                error.next_step = (
+                    f"the build of {self.plan.project} wants something from the network, which builds do not "
+                    f"reach: see {self.log} for what, and bring it by hand, or give --allow-downloads"
                 )
             raise
         finally:
@@ -234,6 +252,8 @@ def _the_wheel(plan: BuildPlan, dist: Path) -> Path:
         found = ", ".join(wheel.name for wheel in wheels) or "none"
         raise InvalidWheel(f"{plan.project}: expected one wheel in dist, found {found}", where=dist)
     version = open_wheel(wheels[0]).metadata.version
+    if plan.local:
+        return _own_wheel(plan, wheels[0], version)
     if plan.version and not _same_version(version, plan.version):
         raise InvalidWheel(
             f"{plan.project} built version {version}, expected {plan.version}",
@@ -241,6 +261,28 @@ def _the_wheel(plan: BuildPlan, dist: Path) -> Path:
             next_step="does its setup.py honour the version variable of its recipe?",
         )
     return wheels[0]
+
+
+def _own_wheel(plan: BuildPlan, wheel: Path, version: str) -> Path:
+    """The wheel of a project that knows nothing of local versions, named as its sources are."""
+    name = normalized_name(open_wheel(wheel).metadata.name)
+    if name != normalized_name(plan.project):
+        raise InvalidWheel(
+            f"the sources given for {plan.project} built {name}",
+            where=wheel,
+            next_step=f"name them so: --project '{name} @ …'",
+        )
+    if plan.version and not _same_version(_public(version), _public(plan.version)):
+        raise InvalidWheel(
+            f"{plan.project} built version {version}, its sources call themselves {_public(plan.version)}",
+            where=wheel,
+            next_step="see what its setup.py makes the version of",
+        )
+    return wheel
+
+
+def _public(version: str) -> str:
+    return version.partition("+")[0]
 
 
 def _same_version(one: str, other: str) -> bool:
@@ -261,7 +303,9 @@ _COLLECTED = ("lib.*", "bdist.*")
 class Leftovers:
     """The directory `build` of a project, for one plan."""
 
-    def __init__(self, plan: BuildPlan, python: Path, rocm: Rocm | None) -> None:
+    def __init__(
+        self, plan: BuildPlan, python: Path, rocm: Rocm | None, given: Sequence[BuiltWheel] = ()
+    ) -> None:
         self.plan = plan
         self.build = Path(plan.directory) / "build"
         env = outcome_environment(os.environ, plan.env)
@@ -276,6 +320,9 @@ class Leftovers:
             made_with["part"] = plan.env[PART]
         if read:
             made_with["variables"] = read
+        if plan.local:
+            # Headers of torch, which ninja takes for the system's: it sees no change of them.
+            made_with["given"] = {wheel.project: wheel.sha256 for wheel in given}
         self._toolchain = state_digest(made_with)
 
     @property

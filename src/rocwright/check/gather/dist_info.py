@@ -14,6 +14,7 @@ from packaging.metadata import parse_email
 from rocwright.check.facts import Headers, OriginFacts
 from rocwright.device_code.origin import LARGEST_ORIGIN, is_origin, parse_origin, speaks_of_origin
 from rocwright.errors import InvalidArchive
+from rocwright.model.variants import WHEEL_FILE
 from rocwright.wheel.metadata import beyond_bounds
 from rocwright.wheel.read import all_headers, place_of
 
@@ -46,7 +47,7 @@ _TELLING = re.compile(
 _MOST_HIDDEN = 1 << 16
 _TEXTS = ("torch/version.py", "torch/_rocm_init.py", "torch/__init__.py")
 _DIST_INFO = re.compile(r"(?P<folder>[^/]+\.dist-info)/(?P<part>.+)", re.DOTALL)
-_PARTS = ("METADATA", "WHEEL")
+_PARTS = ("METADATA", "WHEEL", WHEEL_FILE)
 _LICENCE = re.compile(r"licenses/.|([^/]*/)*(LICEN[CS]E|COPYING|NOTICE)[^/]*$", re.IGNORECASE)
 _SBOM = "sboms/"
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 
-from packaging.utils import InvalidWheelFilename, parse_wheel_filename
+from packaging.utils import InvalidWheelFilename
 from packaging.version import InvalidVersion
 
 from rocwright.check.facts import Facts, Fault, Member
@@ -29,10 +29,12 @@ from rocwright.check.gather.layout import layout_faults
 from rocwright.check.gather.look import Look
 from rocwright.check.gather.members import Batch, Reader, Seen
 from rocwright.check.gather.open_file import Identity, identity_of, opened, reason
+from rocwright.check.gather.variants import wheel_variant
 from rocwright.errors import InvalidWheel
 from rocwright.system.files import pread
 from rocwright.wheel.metadata import RecordRow, parse_record
 from rocwright.wheel.read import DAMAGED, WheelMember, members_of, parse_wheel
+from rocwright.wheel.tags import parse_wheel_name
 from rocwright.wheel.zipformat import (
     CENTRAL_MARK,
     END,
@@ -76,7 +78,7 @@ class Gathered:
 def begin(path: Path) -> Opened:
     """Read a wheel's directory; never raises for a bad file."""
     try:
-        project, version, build, tags = parse_wheel_filename(path.name)
+        project, version, build, tags, label = parse_wheel_name(path.name)
     except (InvalidWheelFilename, InvalidVersion) as error:
         return Opened(Facts(path, "wheel", unreadable=f"its name is not a wheel name: {error}"))
     facts = Facts(
@@ -86,6 +88,7 @@ def begin(path: Path) -> Opened:
         version=str(version),
         tags=frozenset(map(str, tags)),
         build=build,
+        label=label,
     )
     try:
         with opened(path) as stream:
@@ -150,6 +153,7 @@ def finish(wheel: Opened, gathered: Gathered) -> Facts:
         pe=tuple(one.pe for one in found if one.pe is not None),
         code=tuple(one.code for one in found if one.code is not None),
         origins=origins(texts),
+        variant=wheel_variant(dist_info, texts),
         archives=tuple(one.archive for one in found if one.archive is not None),
         unmerged={one.member.name: one.found.unmerged for one in seen if one.found.unmerged is not None},
         shebangs={one.member.name: one.found.shebang for one in seen if one.found.shebang is not None},

@@ -23,6 +23,8 @@ from rocwright.check.rules import (
     sdists,
     sets,
     symbols,
+    variant_sets,
+    variants,
     versions,
 )
 from rocwright.model.findings import Clause
@@ -46,12 +48,14 @@ RULES: tuple[Rule, ...] = (
     *python.RULES,
     *commands.RULES,
     *versions.RULES,
+    *variants.RULES,
 )
 SET_RULES: tuple[SetRule, ...] = (
     *sets.RULES,
     *answers.SET_RULES,
     *choice.SET_RULES,
     *offers.RULES,
+    *variant_sets.RULES,
     *sets.INSTALL_RULES,
 )
 # What is found before any rule can be applied, or where there is nothing to apply any to.

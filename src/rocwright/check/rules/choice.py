@@ -28,8 +28,9 @@ def _outranked(context: Context) -> Iterator[tuple[str, Problem]]:
     for files in context.by_project.values():
         wheels = [one for one in files if one.kind == "wheel" and one.unreadable is None]
         for facts in wheels:
-            # Of several versions another rule tells.
-            rivals = [one for one in wheels if one.version == facts.version and one.name != facts.name]
+            # Of several versions another rule tells; a variant is taken for what a machine has.
+            same = (facts.version, facts.label)
+            rivals = [one for one in wheels if (one.version, one.label) == same and one.name != facts.name]
             fitting = [each for each in context.environments if each.takes(facts)] if rivals else []
             better = {_first([facts, *rivals], each).name: None for each in fitting}
             if fitting and facts.name not in better:
@@ -76,7 +77,7 @@ def _targets(context: Context) -> Iterator[tuple[str, Problem]]:
     wanted = base_targets(context.request.targets)
     for facts in context.files:
         listed = _listed(facts)
-        if listed and (missing := _beyond(wanted, listed)):
+        if listed and (missing := beyond(wanted, listed)):
             yield facts.name, _lacking(missing, f"its {_ROCM_SET} lists {', '.join(in_order(listed))}")
     libraries = [
         one for one in context.files if fits(one.project, context.contract.rocm_code) and one.code_targets
@@ -84,13 +85,13 @@ def _targets(context: Context) -> Iterator[tuple[str, Problem]]:
     if any(device_part(one.project) is not None for one in context.files):
         return  # the code comes in packages of its own, which other rules count
     held = frozenset(target for one in libraries for target in one.code_targets)
-    missing = _beyond(wanted, held) if held else []
+    missing = beyond(wanted, held) if held else []
     for facts in libraries if missing else ():
         what = f"its libraries have code for {', '.join(in_order(facts.code_targets))}"
         yield facts.name, _lacking(missing, what)
 
 
-def _beyond(wanted: Iterable[str], held: Iterable[str]) -> list[str]:
+def beyond(wanted: Iterable[str], held: Iterable[str]) -> list[str]:
     """The targets on whose GPUs none of this code runs."""
     bases = {word.partition(":")[0] for word in held}
     reach = {target for word in bases for target in (word, *served(word), *also_runs(word))}

@@ -78,7 +78,7 @@ def _leads_nowhere(module: str, attr: str | None, facts: Facts, context: Context
     # Wheels of several environments may bring it: one that has it is enough.
     told = [
         _lost_in(table, table.project, module, attr)
-        for table in context.modules.values()
+        for table in context.tables(top)
         if table.kinds.get(top) == "package"
     ]
     return told[0] if told and all(told) else None

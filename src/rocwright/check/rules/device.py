@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from packaging.utils import canonicalize_name
 
-from rocwright.check.context import Context, Problem, Rule, parsed_requirements, required_name
+from rocwright.check.context import Context, Problem, Rule
 from rocwright.check.facts import CodeFile, Facts
 from rocwright.device_code.tree.names import package_of
 from rocwright.device_code.verify.sources import device_part
@@ -83,7 +83,7 @@ def _foreign(facts: Facts, _: Context) -> Iterator[Problem]:
     if part is None:
         return
     for member, targets in _serves(facts):
-        others = in_order(target for target in targets if not _belongs(target, part))
+        others = in_order(target for target in targets if not belongs(target, part))
         if others:
             yield Problem(
                 f"it serves {', '.join(others)}, the wheel is for {part}",
@@ -107,7 +107,7 @@ def _served(file: CodeFile) -> tuple[str, ...]:
     return in_order(file.targets) if file.machine is None else (file.machine,)
 
 
-def _belongs(target: str, part: str) -> bool:
+def belongs(target: str, part: str) -> bool:
     """Whether code for a target, features aside, or for a group goes into the wheel with this ending."""
     if part in {canonicalize_name(name) for name in (_base(target), package_of(_base(target)))}:
         return True
@@ -140,9 +140,7 @@ def _is_host(facts: Facts, context: Context) -> bool:
     if _part(facts) is not None:
         return False
     return _offers_parts(facts) or any(
-        _part(other) is not None
-        and any(required_name(line) == facts.project for line in parsed_requirements(other))
-        for other in context.files
+        _part(other) is not None for other in context.requiring.get(facts.project, ())
     )
 
 

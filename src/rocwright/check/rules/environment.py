@@ -80,7 +80,7 @@ def _parsed(line: str) -> ast.Module | None:
 def _package(line: str, context: Context) -> str | None:
     """The package of a wheel at hand that a line, which is a path, leads to."""
     name = ".".join(part for part in re.split(r"[/\\]", line) if part not in ("", "."))
-    return name if any(table.kinds.get(name) == "package" for table in context.modules.values()) else None
+    return name if any(table.kinds.get(name) == "package" for table in context.tables(name)) else None
 
 
 def _for_namespace(line: str, place: str, context: Context) -> bool:

@@ -92,13 +92,13 @@ def _asked_for(context: Context, facts: Facts, requirement: Requirement) -> Iter
 
 def _device(context: Context) -> Iterator[tuple[str, Problem]]:
     wanted = base_targets(context.request.targets or ())
-    brought = {required_name(item) for facts in context.files for item in parsed_requirements(facts)}
     stems = set()
     # A device package may require those of other projects; it offers nothing itself.
-    for facts in (one for one in context.files if device_part(one.project) is None):
+    for facts, together in _offering(context):
         offers = {
             name: part
-            for name in map(required_name, parsed_requirements(facts))
+            for one in together
+            for name in map(required_name, parsed_requirements(one))
             if (part := device_part(name)) is not None
         }
         stems |= {_stem(name, part) for name, part in offers.items()}
@@ -114,7 +114,7 @@ def _device(context: Context) -> Iterator[tuple[str, Problem]]:
             )
     for facts in () if context.blind else context.files:
         part = device_part(facts.project)
-        if part is None or facts.project in brought or context.terms(facts.project).refuses:
+        if part is None or facts.project in context.requiring or context.terms(facts.project).refuses:
             continue
         if _stem(facts.project, part) in stems or context.request.closed:
             yield (
@@ -126,6 +126,17 @@ def _device(context: Context) -> Iterator[tuple[str, Problem]]:
             )
 
 
+def _offering(context: Context) -> Iterator[tuple[Facts, list[Facts]]]:
+    """Files that may offer device packages; the variants of a version do so together."""
+    variants: dict[tuple[str, str], list[Facts]] = {}
+    for facts in (one for one in context.files if device_part(one.project) is None):
+        if facts.label:
+            variants.setdefault((facts.project, facts.version), []).append(facts)
+        else:
+            yield facts, [facts]
+    yield from ((together[0], together) for together in variants.values())
+
+
 def _stem(project: str, part: str) -> str:
     """A device package's name without its target."""
     return project.removesuffix(part)
@@ -135,26 +146,31 @@ def _kpack(context: Context) -> Iterator[tuple[str, Problem]]:
     devices = any(device_part(facts.project) is not None for facts in context.files)
     if context.blind or not (devices or context.request.closed):
         return
-    offered = any(
-        device_part(required_name(item)) is not None
-        for facts in context.files
-        for item in parsed_requirements(facts)
-    )
+    offered = any(device_part(name) is not None for name in context.requiring)
     for files, places in _together(context):
         if not places and offered:
             continue  # the finding on their extras tells that the packages with them are missing
         for facts in files:
             for elf in facts.elf:
-                problem = _lost(elf, {path: archive for path, (_, archive) in places.items()})
+                problem = _lost(elf, places)
                 if problem is not None:
                     yield facts.name, problem
 
 
 def _together(context: Context) -> Iterator[tuple[list[Facts], dict[str, tuple[Facts, KpackFacts]]]]:
     """The files that are installed together, and their archives by where they then lie."""
-    for environment in context.environments:
-        files = [facts for facts in context.files if environment.takes(facts)]
+    for files in _installed(context):
         yield files, {place_of(one.member): (facts, one) for facts in files for one in facts.archives}
+
+
+def _installed(context: Context) -> Iterator[list[Facts]]:
+    """The files that are installed together: of a project with variants its plain file, or one of them."""
+    labels = sorted({facts.label for facts in context.files} | {""})
+    for environment in context.environments:
+        taken = [facts for facts in context.files if environment.takes(facts)]
+        for label in labels:
+            own = {facts.project for facts in taken if label and facts.label == label}
+            yield [facts for facts in taken if facts.label == (label if facts.project in own else "")]
 
 
 def _build(context: Context) -> Iterator[tuple[str, Problem]]:
@@ -224,8 +240,7 @@ def _origin(context: Context) -> Iterator[tuple[str, Problem]]:
     if context.blind:
         return
     told = {file for file, _ in _build(context)}
-    for environment in context.environments:
-        files = [facts for facts in context.files if environment.takes(facts)]
+    for files in _installed(context):
         said = [
             (facts, one, one.origin) for facts in files for one in facts.origins if one.origin is not None
         ]
@@ -272,7 +287,7 @@ def _stranger(archive: KpackFacts, build: str, host: Facts, marker: Marker) -> P
     )
 
 
-def _lost(elf: ElfFacts, places: dict[str, KpackFacts]) -> Problem | None:
+def _lost(elf: ElfFacts, places: dict[str, tuple[Facts, KpackFacts]]) -> Problem | None:
     """Why a library does not find its device code."""
     if elf.marker is None:
         return None
@@ -285,7 +300,7 @@ def _lost(elf: ElfFacts, places: dict[str, KpackFacts]) -> Problem | None:
             elf.member,
         )
     kernel = elf.marker.kernel.replace("\\", "/")
-    held = [places[path] for path in found]
+    held = [places[path][1] for path in found]
     # What an unreadable archive holds is not known; a rule of its own reports it.
     if any(kernel in archive.kernels or archive.problem is not None for archive in held):
         return None

@@ -20,10 +20,7 @@ def imports_of(facts: Facts, context: Context) -> Imports:
     """What is imported in a wheel; with a complete set also out of its other projects' wheels."""
     own = context.modules[facts.name]
     closed = context.request.closed and not context.blind
-    others = (
-        [context.modules[one.name] for one in context.files if one.project != facts.project] if closed else []
-    )
-    return Imports(own, others)
+    return Imports(own, context.tables) if closed else Imports(own)
 
 
 def _is_judged(facts: Facts) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from itertools import combinations
 
@@ -53,14 +53,22 @@ def _ownership(context: Context) -> Iterator[tuple[str, Problem]]:
         facts.name: {f"{_PROGRAMS}{name}": member for name, member in entry_scripts(facts)}
         for facts in wheels
     }
-    for first, second in combinations(wheels, 2):
-        programs = scripts[second.name]
-        held = paths[first.name].keys() | scripts[first.name].keys()
-        shared = held & (paths[second.name].keys() | programs.keys())
-        # Wheels of one project, or for several Pythons, are never installed together.
-        if not shared or not may_meet(first, second, context.environments):
+    holders: defaultdict[str, list[int]] = defaultdict(list)
+    for number, facts in enumerate(wheels):
+        for place in paths[facts.name].keys() | scripts[facts.name].keys():
+            holders[place].append(number)
+    shared: defaultdict[tuple[int, int], list[str]] = defaultdict(list)
+    for place, numbers in holders.items():
+        # All wheels of a project have most places; they are never installed together.
+        if len({wheels[number].project for number in numbers}) > 1:
+            for pair in combinations(numbers, 2):
+                shared[pair].append(place)
+    for pair, places in sorted(shared.items()):
+        first, second = (wheels[number] for number in pair)
+        if not may_meet(first, second, context.environments):
             continue
-        for place in sorted(shared):
+        programs = scripts[second.name]
+        for place in sorted(places):
             what = f"the program {place.removeprefix(_PROGRAMS)}" if place in programs else "it"
             yield (
                 second.name,

@@ -49,7 +49,8 @@ def smoke_emulated(
     """Test what the interpreter's environment has: torch, or else ROCm's packages and onnxruntime.
 
     `setting` is that of a run on a GPU, without what torch says. Raises `MissingTool` where there is nothing
-    to test, no emulator or no HIP runtime; `UsageError` for a target without a configuration; `SuiteFailed`.
+    to test, no emulator or no HIP runtime; `UsageError` for a target without a configuration, and for options
+    of pytest where there is no torch; `SuiteFailed`.
     """
     require_no_preload(os.environ)
     interpreter = find_python(python, sys.executable)
@@ -58,6 +59,12 @@ def smoke_emulated(
         raise MissingTool(
             f"nothing to test: {interpreter} has no torch, no ROCm packages and no onnxruntime for ROCm",
             next_step="name the environment that has them: --python",
+        )
+    if setting.pytest_args and not has.torch:
+        raise UsageError(
+            f"{shlex.join(setting.pytest_args)} is for pytest, which runs torch's tests: {interpreter} has "
+            "no torch, and nothing limits ROCm's own test or the operators of onnxruntime",
+            next_step="leave out what stands behind `--`, or name an environment with torch: --python",
         )
     emulators, runtime = chosen(emulate, interpreter)
     setting = replace(setting, python=interpreter)

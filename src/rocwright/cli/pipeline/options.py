@@ -16,6 +16,7 @@ from rocwright.model.plan import Choice, Grouping, Plan, TestLevel
 from rocwright.pipeline.define.inputs import (
     Known,
     choose_rocm,
+    extensions_asked,
     families_to_test,
     known,
     profiles,
@@ -116,6 +117,9 @@ class PlanOptions:
     projects: Words = ()
     """Projects of the PyTorch family: torch torchaudio … (default: all that the platform has)."""
 
+    extensions: Words = ()
+    """What stands on torch, each with its version: torch-scatter==2.1.2 …; none (default: the profile's)."""
+
     sources: Literal["miniature", "upstream"] | None = None
     """PyTorch's own repositories, or the miniature family that stands in for it (default: $ROCWRIGHT_SOURCES,
     else the profile's)."""
@@ -165,6 +169,7 @@ class PlanOptions:
             tested=None if self.test_families is None else families_to_test(self.test_families),
             test_level=self.test_level,
             projects=words(self.projects),
+            extensions=extensions_asked(self.extensions),
             sources=self.sources or sources_of(os.environ),
             rocm=choose_rocm(
                 tables,

@@ -25,7 +25,7 @@ from rocwright.pipeline.define.kinds import SUMMARY
 from rocwright.pipeline.define.plan import chosen
 from rocwright.pipeline.options import default_cache
 from rocwright.pipeline.records import Machine, Record, has_plan, read_plan, record_plan
-from rocwright.pipeline.tell.results import outputs_of, problems_of
+from rocwright.pipeline.tell.results import outputs_of, problems_of, tolerated
 from rocwright.pipeline.tell.state import in_place
 from rocwright.pipeline.tell.summary import summary_of
 from rocwright.pipeline.tell.workflow import judge_environment, require_good, workflow_summary
@@ -120,6 +120,7 @@ def pipeline_run(
     progress = Progress(total=len(ids), starts=not machine.dry_run, ends=not machine.dry_run)
     ran = run_plan(plan, machine, only=ids, progress=progress)
     yield Reply(tuple(ran.records.values()), lambda: show_run(plan, ran, machine))
+    warn(tolerated(plan, ran.records), ran.problems)
     end(problems_of(plan, ran.records, ran.problems))
 
 
@@ -172,6 +173,7 @@ def pipeline_step(
             untold = tell(plan, cell, in_place(record, machine.work))
             yield for_people(partial(_print_lines, untold))
     yield for_json(tuple(record for _, record in told))
+    warn(tolerated(plan, {cell.id: record for cell, record in told}), problems)
     if outcome is not None:
         tell_summary(workflow_summary(outcome))
     end(problems_of(plan, {cell.id: record for cell, record in told}, problems))
@@ -228,6 +230,14 @@ def show_run(plan: Plan, ran: Ran, machine: Machine) -> None:
     console.out(f"{ran.wall_s:.1f} s; store {machine.address}; directory {machine.work}")
 
 
+def warn(without: Mapping[str, str], problems: Mapping[str, BaseException]) -> None:
+    """Tell what the run does without, each with its error; it decides no exit code."""
+    for id_, sentence in without.items():
+        if id_ in problems:
+            _show(problems[id_])
+        console.say(f"warning: {sentence}")
+
+
 def end(problems: Mapping[str, BaseException]) -> None:
     """Show every error, the first one first, and end with its exit code.
 
@@ -239,11 +249,15 @@ def end(problems: Mapping[str, BaseException]) -> None:
     if not isinstance(first, RocwrightError) or not others:
         raise first
     for problem in (first, *others):
-        if isinstance(problem, RocwrightError):
-            console.error(problem)
-        else:
-            console.say(f"error ({type(problem).__name__}): {problem}")
+        _show(problem)
     raise SystemExit(first.exit_code)
+
+
+def _show(problem: BaseException) -> None:
+    if isinstance(problem, RocwrightError):
+        console.error(problem)
+    else:
+        console.say(f"error ({type(problem).__name__}): {problem}")
 
 
 def _state(record: Record) -> str:

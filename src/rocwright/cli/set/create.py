@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import nullcontext
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Annotated
@@ -31,6 +32,7 @@ from rocwright.pipeline.create_set import (
     wanted_by,
 )
 from rocwright.pipeline.reversion import reversion_set
+from rocwright.pipeline.variants import with_variants
 from rocwright.store.index.verify import verify_listed
 from rocwright.store.layout import channel_prefix
 from rocwright.store.mend.heal import heal_events
@@ -55,6 +57,7 @@ def set_create(
     allow: Annotated[tuple[str, ...], Parameter(negative=(), show_default=False)] = (),
     reason: str | None = None,
     expires: str | None = None,
+    variants: Annotated[bool, Parameter(negative=())] = False,
     stage: bool = False,
     dry_run: bool = False,
     adopt: AdoptOptions = _ADOPT,
@@ -88,6 +91,9 @@ def set_create(
         Why they may pass.
     expires
         The last day on which they pass, such as 2030-01-31.
+    variants
+        Add wheel variants: of each wheel that was split, small ones that choose its device package for the
+        GPU of whoever installs it, where the installer speaks variants. The wheel then requires them.
     stage
         List the set in the first channel, too. Of an index, its files are fetched for that.
     dry_run
@@ -100,10 +106,11 @@ def set_create(
     """
     targets = given_targets(target, options.config)
     if adopt.wanted:
-        if paths:
+        if paths or variants:
             raise UsageError(
-                "a set is adopted or made of files, not both",
-                next_step="give either files, or one of --from-index, --from-page and --from-folder",
+                "a set is adopted as it is or made of files, not both",
+                next_step="give either files, or one of --from-index, --from-page and --from-folder, and "
+                "--variants only with files",
             )
         yield from adopt_set(
             options,
@@ -121,49 +128,50 @@ def set_create(
     now = datetime.now(timezone.utc)
     waivers = ask_waivers(allow, reason, expires, now.date())
     overlay = read_overlay(options.config)
-    asked = CheckRequest(
-        paths,
-        targets=targets or None,
-        closed=True,
-        contract=load_contract(overlay, now.date()),
-        jobs=jobs or available_cores(),
-    )
-    for line in overlay_lines(overlay):
-        console.say(line)
-    about = About(family, targets or None, platform, parse_sources(source), options.families())
-    given = given_files(paths)
-    report = check_set(asked, install=install, note=console.say)
-    planned = plan_set(given, report, about, waivers, now)
-    if not planned.passed:
-        found = {"set": planned.set_id, "check": report.predicate()}
-        yield Reply(found, lambda: show_report(report, waivers, now.date()))
-        verdict(report, waivers, now.date())
-        planned.require_passed()
-    if dry_run:
-        yield _plan_reply(store, planned)
-        return
-    create_set(store, planned, now)
-    yield for_people(lambda: _show(planned))
-    first = channels.named(channels.channel[0].name)
-    staged = served = None
-    if stage:
-        heal_events(store, channel_prefix(first.prefix, planned.manifest.family), planned.set_id)
-        staged = promote_set(store, channels, first, planned.set_id, now, policy=options.policy())
-        served = verify_listed(store, staged.prefix, planned.manifest)
-    url = staged.index_url if staged else None
-
-    def show() -> None:
-        for line in staged_lines(staged, served):
-            console.say(line)
-        later = (
-            promoted_next(store, channels, first, planned.manifest, options)
-            if staged
-            else [options.command("set", "promote", planned.set_id, "--to", first.name)]
+    with with_variants(paths, console.say) if variants else nullcontext(paths) as files:
+        asked = CheckRequest(
+            files,
+            targets=targets or None,
+            closed=True,
+            contract=load_contract(overlay, now.date()),
+            jobs=jobs or available_cores(),
         )
-        for line in later:
-            console.say(f"next: {line}")
+        for line in overlay_lines(overlay):
+            console.say(line)
+        about = About(family, targets or None, platform, parse_sources(source), options.families())
+        given = given_files(files)
+        report = check_set(asked, install=install, note=console.say)
+        planned = plan_set(given, report, about, waivers, now)
+        if not planned.passed:
+            found = {"set": planned.set_id, "check": report.predicate()}
+            yield Reply(found, lambda: show_report(report, waivers, now.date()))
+            verdict(report, waivers, now.date())
+            planned.require_passed()
+        if dry_run:
+            yield _plan_reply(store, planned)
+            return
+        create_set(store, planned, now)
+        yield for_people(lambda: _show(planned))
+        first = channels.named(channels.channel[0].name)
+        staged = served = None
+        if stage:
+            heal_events(store, channel_prefix(first.prefix, planned.manifest.family), planned.set_id)
+            staged = promote_set(store, channels, first, planned.set_id, now, policy=options.policy())
+            served = verify_listed(store, staged.prefix, planned.manifest)
+        url = staged.index_url if staged else None
 
-    yield Reply({"set": planned.set_id, "manifest": planned.manifest, "index_url": url}, show)
+        def show() -> None:
+            for line in staged_lines(staged, served):
+                console.say(line)
+            later = (
+                promoted_next(store, channels, first, planned.manifest, options)
+                if staged
+                else [options.command("set", "promote", planned.set_id, "--to", first.name)]
+            )
+            for line in later:
+                console.say(f"next: {line}")
+
+        yield Reply({"set": planned.set_id, "manifest": planned.manifest, "index_url": url}, show)
 
 
 @replies

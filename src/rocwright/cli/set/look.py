@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
+from msgspec import UNSET
 
 from rocwright.cli.reply import Reply, replies
 from rocwright.cli.show_check import targets_text
@@ -237,6 +238,8 @@ def show_set(report: SetReport, options: StoreOptions) -> None:
     console.out(f"platform   {manifest.platform}")
     for name, pin in manifest.sources.items():
         console.out(f"source     {name} {pin}")
+    for line in variant_lines(manifest):
+        console.out(f"variants   {line}", hang=11)
     console.out(f"checked    {report.checked}")
     for name, why in report.channels.items():
         console.out(f"listed     {name}" + (f", withdrawn: {why}" if why is not None else ""), hang=11)
@@ -252,6 +255,16 @@ def show_set(report: SetReport, options: StoreOptions) -> None:
     console.out("")
     rows = [(console.human_bytes(entry.size), entry.sha256[:SHORT], entry.name) for entry in manifest.files]
     console.table("", ("size", "sha256", "file"), rows, right=(0,))
+
+
+def variant_lines(manifest: SetManifest) -> Iterator[str]:
+    """The labels of variants by project and version: `amd-torch-device 2.9.1: gfx1151 gfx942 null`."""
+    found: dict[str, set[str]] = {}
+    for entry in manifest.files:
+        if entry.variant is not UNSET:
+            found.setdefault(f"{entry.project} {entry.version}", set()).add(entry.variant.label)
+    for name, labels in found.items():
+        yield f"{name}: {' '.join(sorted(labels))}"
 
 
 def set_line(set_id: str, manifest: SetManifest, channels: str) -> tuple[str, ...]:

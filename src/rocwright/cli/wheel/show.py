@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rocwright.cli.reply import Reply, for_json, for_people, plain, replies
 from rocwright.errors import UsageError
-from rocwright.pipeline.wheel_about import Code, Compiled, WheelAbout, about_wheel
+from rocwright.pipeline.wheel_about import Code, Compiled, Variant, WheelAbout, about_wheel
 from rocwright.system import console
 from rocwright.system.console import human_bytes
 
@@ -84,6 +84,7 @@ def show_about(wheel: WheelAbout) -> None:
 def _metadata(wheel: WheelAbout) -> Iterator[tuple[str, Sequence[str]]]:
     yield "name", [f"{wheel.name} {wheel.version}"]
     yield "tags", wheel.tags
+    yield "variant", _variant(wheel.variant) if wheel.variant else []
     sizes = f"{human_bytes(wheel.size)}, unpacked {human_bytes(wheel.unpacked)} in {wheel.members} files"
     yield "size", [sizes]
     yield "python", [wheel.requires_python] if wheel.requires_python else []
@@ -94,6 +95,19 @@ def _metadata(wheel: WheelAbout) -> Iterator[tuple[str, Sequence[str]]]:
     ceiling = [f"glibc {wheel.glibc}"] if wheel.glibc else []
     ceiling += [f"GLIBCXX {wheel.glibcxx}"] if wheel.glibcxx else []
     yield "needs", [", ".join(ceiling)] if ceiling else []
+
+
+def _variant(variant: Variant) -> list[str]:
+    """The label, and below it each property with who tells whether a machine has it."""
+    if not variant.properties:
+        whom = "for which machines is unknown" if variant.properties is None else "for any machine"
+        return [f"{variant.label}, {whom}"]
+    lines = [variant.label]
+    for namespace, features in variant.properties.items():
+        told = variant.providers.get(namespace)
+        by = f", told by {told}" if told not in (None, "itself", "builtin") else ""
+        lines += [f"{namespace} :: {one} :: {' or '.join(values)}{by}" for one, values in features.items()]
+    return lines
 
 
 def _compiled(one: Compiled) -> None:

@@ -6,6 +6,9 @@ import time
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
 
 from rocwright.cli.options import Level, OptionalCount, given_targets
 from rocwright.cli.reply import Reply, for_json, for_people, replies
@@ -24,6 +27,7 @@ def split(
     overlay_root: str | None = None,
     device_package_prefix: str | None = None,
     device_requires_dist: tuple[str, ...] = (),
+    variants: Annotated[bool, Parameter(negative=())] = False,
     level: Level = 3,
     jobs: OptionalCount = None,
 ) -> Iterator[Reply]:
@@ -44,6 +48,9 @@ def split(
         How the names of device wheels begin (default: amd-NAME-device-).
     device_requires_dist
         A further requirement of each device wheel, with @GFXARCH@ for its target; may be repeated.
+    variants
+        Write wheel variants as well: small wheels that choose the device wheel for the GPU of whoever
+        installs the host, where the installer speaks variants. The host then requires them.
     level
         Compression of device code, 1 to 22: 3 is fast, 19 makes about a fifth less.
     jobs
@@ -61,6 +68,7 @@ def split(
             overlay_root=overlay_root,
             prefix=device_package_prefix,
             device_requires=device_requires_dist,
+            variants=variants,
             level=level,
             threads=jobs or available_cores(),
             note=console.say,

@@ -131,7 +131,8 @@ class SplitPart(msgspec.Struct, frozen=True):
     """What a package says of the split that it is of, by the file beside its archives of device code.
 
     `group`, `build`, `part` and `targets` are those of `device_code.origin.SplitOrigin`; `folder` is where
-    the file lies, with all links followed, `held` are the targets whose archives lie there, too.
+    the file lies, with all links followed, `held` are the targets whose archives lie there, too, `unlike`
+    those of them whose archive is, by RECORD, another than the one that the file names.
     """
 
     folder: str
@@ -140,6 +141,7 @@ class SplitPart(msgspec.Struct, frozen=True):
     part: str = ""
     targets: tuple[str, ...] = ()
     held: tuple[str, ...] = ()
+    unlike: tuple[str, ...] = ()
 
 
 class Distribution(msgspec.Struct, frozen=True):

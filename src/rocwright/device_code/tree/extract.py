@@ -15,6 +15,7 @@ from rocwright.binary.elf import read_elf
 from rocwright.binary.view import Mapped
 from rocwright.device_code.fatbin import device_code, scan_bundles
 from rocwright.device_code.kpack import code_object, read_archive
+from rocwright.device_code.origin import unlike_beside
 from rocwright.device_code.source import Given, find_sources, not_beside
 from rocwright.device_code.tree.code import FAT, Code, DeviceFile, archived, fat_range, kernel_of, look
 from rocwright.device_code.tree.names import printable
@@ -39,19 +40,29 @@ class Extracted:
 
 @dataclass(frozen=True)
 class Extraction:
-    """What was written, and the split files whose archives were not found."""
+    """What was written, and the split files whose archives were not found.
+
+    `unlike` says of each archive that is not the one that a file beside it names, why.
+    """
 
     written: tuple[Extracted, ...]
     absent: tuple[str, ...]
+    unlike: tuple[str, ...] = ()
 
 
-def extract(paths: Iterable[Path], dest: Path, *, targets: frozenset[str] | None = None) -> Extraction:
+def extract(
+    paths: Iterable[Path],
+    dest: Path,
+    *,
+    targets: frozenset[str] | None = None,
+    compare: bool = False,
+) -> Extraction:
     """Write each code object in files, directories and wheels to `dest` as `KERNEL#INDEX-TARGET.hsaco`.
 
     The archives of a split file are followed; each of their objects is written once. `targets` limits it to
-    those, spelled in full. In a name `/` becomes `__`, other unusual characters `_`; what would collide gets
-    `~2`, `~3`. Stops at the first damaged file: raises `InvalidInput` and its children, also where no file
-    with device code is at hand.
+    those, spelled in full; `compare` fills `unlike` for the archives that code was taken of. In a name `/`
+    becomes `__`, other unusual characters `_`; what would collide gets `~2`, `~3`. Stops at the first damaged
+    file: raises `InvalidInput` and its children, also where no file with device code is at hand.
     """
     paths = list(paths)
     names = _Names()
@@ -65,9 +76,12 @@ def extract(paths: Iterable[Path], dest: Path, *, targets: frozenset[str] | None
             with atomic_write(path) as stream:
                 stream.write(data)
             written.append(Extracted(path, source, code.kernel, code.index, code.target, code.size))
+        used = {one.source for one in written} if compare else set()
+        archives = [one for one in walk.archives.values() if one.name in used]
+        unlike = tuple(f"{one.name}: {why}" for one in archives if (why := unlike_beside(one)))
     if not walk.read:
         raise _nothing(paths, walk.absent)
-    return Extraction(tuple(written), tuple(walk.absent))
+    return Extraction(tuple(written), tuple(walk.absent), unlike)
 
 
 class _Names:
@@ -101,13 +115,15 @@ def safe(text: str) -> str:
 class _Walk:
     """One way through all sources; no code object of an archive is met twice.
 
-    `read` counts the fat files and archives that were read, `absent` names split files without archives.
+    `read` counts the fat files and archives that were read, `archives` are these, `absent` names split files
+    without archives.
     """
 
     def __init__(self, stack: ExitStack) -> None:
         self.stack = stack
         self.read = 0
         self.absent: list[str] = []
+        self.archives: dict[str, Given] = {}
         self.done: set[tuple[object, ...]] = set()
 
     def contents(self, paths: Iterable[Path]) -> Iterator[tuple[str, Code, bytes | memoryview]]:
@@ -129,6 +145,7 @@ class _Walk:
 
     def _archived(self, source: Given, kernel: str | None) -> Iterator[tuple[str, Code, bytes]]:
         self.read += 1
+        self.archives[source.key] = source
         archive = read_archive(source.open())
         for entry, code in zip(archive.entries, archived(archive), strict=True):
             mark = (source.key, code.kernel, code.index, code.target)

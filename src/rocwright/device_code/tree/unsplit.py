@@ -8,7 +8,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from rocwright.device_code.kpack import DIRECTORY, SUFFIX, Archive, read_archive
-from rocwright.device_code.origin import SplitOrigin, is_origin, origin_at
+from rocwright.device_code.origin import (
+    SplitOrigin,
+    is_origin,
+    named_archives,
+    origin_at,
+    require_named,
+    unlike_named,
+)
 from rocwright.device_code.source import archives_among, not_beside, open_path
 from rocwright.device_code.split_file import read_split
 from rocwright.device_code.tree.merge import same_parts
@@ -26,6 +33,7 @@ from rocwright.device_code.unsplit import FatPlan, TargetChoice, plan_fat, prove
 from rocwright.device_code.unsplit_library import LibraryUnsplit, not_split, told
 from rocwright.errors import InvalidInput, UsageError
 from rocwright.model.gpu import base_targets
+from rocwright.system.files import sha256_file
 
 WORD = "fat"
 
@@ -182,6 +190,7 @@ def _plan(tree: _FatTree, choice: TargetChoice) -> None:
         tree.plans[node.source] = plan_fat(split, [archives[path] for path in its], choice)
         claimed.add(split.kernel)
     tree.orphans = [printable(path) for path, found in archives.items() if not _kernels(found) <= claimed]
+    _require_named(tree, {path for path, found in archives.items() if any(map(choice.wants, found.targets))})
 
 
 def _kernels(archive: Archive) -> set[str]:
@@ -227,6 +236,16 @@ def _require_one_build(tree: _FatTree) -> None:
                 where=node.source,
                 next_step="give the parts of one split",
             )
+
+
+def _require_named(tree: _FatTree, wanted: Collection[str]) -> None:
+    """Archives, by where they are installed, are those that their parts name."""
+    said = [(root.inside(node.path), origin) for root in tree.roots for node, origin in _origins(root)]
+    named = named_archives(said)
+    for inside, node in _archives(tree):
+        if inside in wanted and inside in named:
+            unlike = unlike_named(sha256_file(node.source), named[inside])
+            require_named(printable(node.path), node.source, unlike)
 
 
 def _origins(root: _Root) -> Iterator[tuple[Node, SplitOrigin]]:

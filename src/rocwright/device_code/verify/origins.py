@@ -10,16 +10,16 @@ import posixpath
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-import msgspec
-
 from rocwright.device_code.origin import (
     LARGEST_ORIGIN,
     SplitOrigin,
     is_origin,
+    named_archives,
     owner_of,
     parse_origin,
     part_of,
     speaks_of_origin,
+    unlike_named,
 )
 from rocwright.device_code.source import Source
 from rocwright.device_code.verify.archive import Shelf
@@ -68,22 +68,15 @@ def check_origins(
 
 
 def _same_archives(one: Said, shelves: Sequence[Shelf], log: FindingLog) -> None:
-    folder, _ = one.key
-    said = {} if isinstance(one.origin.archives, msgspec.UnsetType) else one.origin.archives
-    named = {posixpath.join(folder, one.origin.archive(target)): sha256 for target, sha256 in said.items()}
+    named = named_archives([(one.source.installed, one.origin)])
     for shelf in shelves:
         name = shelf.source.name
-        wanted = named.get(shelf.source.installed)
-        if wanted is None or log.seen["kpack-stranger", name]:
+        if shelf.source.installed not in named or log.seen["kpack-stranger", name]:
             continue
+        wanted, _ = named[shelf.source.installed]
         found = hashlib.sha256(shelf.archive.file.slice(0, shelf.source.size)).hexdigest()
-        if found != wanted:
-            log.add(
-                "kpack-stranger",
-                name,
-                f"it is of another build, or damaged: its sha256 is {found[:12]}…, "
-                f"and {one.source.name} names {wanted[:12]}…",
-            )
+        if unlike := unlike_named(found, (wanted, one.source.name)):
+            log.add("kpack-stranger", name, unlike)
 
 
 def _said(sources: Iterable[Source], log: FindingLog) -> Iterator[Said]:

@@ -6,6 +6,7 @@ import posixpath
 from collections.abc import Sequence
 
 from rocwright.device_code.kpack import LONGEST_BUILD, SUFFIX, find_build, read_contents
+from rocwright.device_code.origin import named_archives, require_named, unlike_named
 from rocwright.device_code.source import MemberReader, open_path
 from rocwright.device_code.wheel.sets import VerifiedWheel, origins_in
 from rocwright.errors import InvalidInput
@@ -16,7 +17,8 @@ _SPLIT = "give host and device wheels of one split: versions do not tell builds 
 def require_same_build(host: VerifiedWheel, devices: Sequence[VerifiedWheel]) -> None:
     """Raise `InvalidInput` for an archive that names another build of a library than the host's.
 
-    Archives of writers that name none are taken as they are; `kpack verify` compares kernels.
+    `InvalidArchive` for one that is not the one that its own wheel names. Archives of writers that name no
+    build are taken as they are; `kpack verify` compares kernels.
     """
     for device in devices:
         _require_same_origin(host, device)
@@ -33,6 +35,14 @@ def require_same_build(host: VerifiedWheel, devices: Sequence[VerifiedWheel]) ->
                     f"{host.wheel.path.name}: of {build[:12]}, not of {there}",
                     where=device.wheel.path,
                     next_step=_SPLIT,
+                )
+    for one in (host, *devices):
+        for member, named in named_archives(origins_in(one)).items():
+            if member in one.digests:
+                require_named(
+                    f"{member} in {one.wheel.path.name}",
+                    one.wheel.path,
+                    unlike_named(one.digests[member], named),
                 )
 
 

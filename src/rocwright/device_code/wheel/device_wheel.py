@@ -6,7 +6,7 @@ The host wheel's METADATA offers device wheels as extras: written here, read fro
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from packaging.requirements import InvalidRequirement, Requirement
@@ -236,16 +236,46 @@ def _is_word(word: str) -> bool:
         return False
 
 
+def selector_of(package: DevicePackage) -> str:
+    """The project that chooses among device packages: `amd-torch-device` of `amd-torch-device-<target>`.
+
+    Empty where the name of a package does not end in its target.
+    """
+    ending = f"-{normalized_name(package.target)}"
+    return package.name.removesuffix(ending) if package.name.endswith(ending) else ""
+
+
+def selectors_of(host: Wheel) -> frozenset[str]:
+    """The projects that may choose among the device packages of a host."""
+    found = (selector_of(package) for package in offered(host) if not package.is_group)
+    return frozenset(found) - {"", normalized_name(host.name)}
+
+
+def _requires_selector(text: str, version: str, selectors: Collection[str]) -> bool:
+    """Whether a requirement is that of a host on what chooses among its device packages."""
+    try:
+        requirement = Requirement(text)
+    except InvalidRequirement:
+        return False
+    pinned = requirement.marker is None and str(requirement.specifier) == f"=={version}"
+    return pinned and normalized_name(requirement.name) in selectors
+
+
 def without_offers(wheel: Wheel, text: bytes) -> bytes:
     """A host's METADATA `text` as it was before the split; every other byte stays."""
     words = {package.extra for package in offered(wheel)} | {f"device-{_ALL}"}
+    selectors = selectors_of(wheel)
+
+    def is_offer(value: str) -> bool:
+        return bool(_pin(value, wheel.version)) or _requires_selector(value, wheel.version, selectors)
+
     kept, head = [], True
     for line in text.splitlines(keepends=True):
         head = head and bool(line.strip(b"\r\n"))
         key, _, value = line.decode("utf-8", "replace").partition(":")
         key, value = key.strip().lower(), value.strip()
         extra = head and key == "provides-extra" and value in words
-        if not extra and not (head and key == "requires-dist" and _pin(value, wheel.version)):
+        if not extra and not (head and key == "requires-dist" and is_offer(value)):
             kept.append(line)
     return b"".join(kept)
 

@@ -26,6 +26,7 @@ from rocwright.device_code.wheel.device_wheel import (
     DevicePackage,
     device_file,
     offered,
+    selectors_of,
     union,
     without_offers,
 )
@@ -97,7 +98,10 @@ def split_sets(wheels: Sequence[Wheel]) -> tuple[SplitSet, ...]:
         devices = {name: tuple(named[name]) for name in files if name in named}
         sets.append(SplitSet(file, tuple(its), found, devices))
     known = hosts.keys() | {name for one in sets for name in one.devices}
-    strays = [its[0] for file, its in named.items() if file not in known]
+    # What chooses among device wheels has nothing that a merged wheel could need.
+    choosing = {(name, host.version) for one in sets for host in one.hosts for name in selectors_of(host)}
+    others = (its[0] for file, its in named.items() if file not in known)
+    strays = [wheel for wheel in others if (wheel.name, wheel.version) not in choosing]
     if strays:
         raise _stray(strays[0])
     if not sets:

@@ -29,8 +29,11 @@ from rocwright.device_code.wheel.device_wheel import (
 )
 from rocwright.device_code.wheel.outputs import publish, require_elsewhere, workspace
 from rocwright.device_code.wheel.scan import Scan, scan_wheel
+from rocwright.device_code.wheel.selectors import DeviceChoice, plan_choice, write_selectors
 from rocwright.errors import IntegrityError, InvalidInput, UsageError
+from rocwright.model.variants import split_label
 from rocwright.system.files import link_or_copy, sha256_file
+from rocwright.wheel.metadata import add_headers
 from rocwright.wheel.read import Wheel, open_wheel, read_member
 from rocwright.wheel.stream import WheelStream, opened
 from rocwright.wheel.write import BytesSource, FileSource, Member, Taken, check_names, write_members
@@ -63,7 +66,8 @@ class WheelSplit:
 
     `changed` is False for a wheel that is in the output as it was. `objects` counts code objects as the
     runtime does, once for each wrapper and target; `identical` those whose archived form was unpacked again
-    and equals the original. `undigested` members have no digest in the source's RECORD.
+    and equals the original. `undigested` members have no digest in the source's RECORD. `selectors` are the
+    wheels that choose among the device wheels.
     """
 
     source: str
@@ -81,6 +85,7 @@ class WheelSplit:
     kept: tuple[Left, ...]
     unplaced: tuple[Left, ...]
     undigested: int
+    selectors: tuple[str, ...] = ()
 
 
 def split_wheel(
@@ -90,6 +95,7 @@ def split_wheel(
     overlay_root: str | None = None,
     prefix: str | None = None,
     device_requires: Sequence[str] = (),
+    variants: bool = False,
     level: int = DEFAULT_LEVEL,
     threads: int = 2,
     note: Callable[[str], None] = lambda text: None,
@@ -99,14 +105,17 @@ def split_wheel(
     `overlay_root` is the directory in the wheel below which archives lie and libraries are named (default:
     the package that holds them). `prefix` begins the names of device wheels (default `amd-<name>-device-`);
     `device_requires` are further requirements of each target's wheel, with `@GFXARCH@` for the target.
+    With `variants`, selectors are written as well, and the host requires them (`plan_choices`).
     `level` is that of zstd. The same wheel gives the same bytes for any `threads`.
 
-    Raises `UsageError` when the output would replace the wheel itself or an option does not fit it,
+    Raises `UsageError` when the output would replace the wheel itself, an option does not fit it, or it is
+    itself a variant,
     `InvalidWheel`, `InvalidElf` or `InvalidBundle` for one that is damaged, `NoSpace` when the disk is full;
     then nothing is left in `output_dir`.
     """
     wheel = open_wheel(path)
     require_elsewhere(path, output_dir)
+    _require_plain(path)
     with opened(wheel) as source, workspace(output_dir / path.name) as work:
         note(f"{path.name}: verifying {len(wheel.members)} files")
         scan = scan_wheel(source, work, threads=threads)
@@ -115,6 +124,7 @@ def split_wheel(
         if not plans and not scan.databases:
             link_or_copy(path, work / path.name)
             packages: tuple[DevicePackage, ...] = ()
+            choice: DeviceChoice | None = None
         else:
             targets = {target for plan in plans.values() for target in plan.targets}
             packages = plan_packages(
@@ -124,10 +134,13 @@ def split_wheel(
                 prefix=prefix or device_prefix(wheel),
                 requires=device_requires,
             )
-            split.write(plans, packages, level=level, note=note)
+            choice = plan_choice(wheel, packages) if variants else None
+            split.write(plans, packages, choice, level=level, note=note)
         device = tuple(_written(wheel, package, work, output_dir) for package in packages)
         host_size = (work / path.name).stat().st_size
-        publish(work, [path.name, *(device_filename(wheel, package) for package in packages)], output_dir)
+        selectors = [one.name for one in write_selectors([choice] if choice else [], work)]
+        written = [device_filename(wheel, package) for package in packages]
+        publish(work, [path.name, *written, *selectors], output_dir)
     return WheelSplit(
         source=str(path),
         fat_size=path.stat().st_size,
@@ -144,7 +157,17 @@ def split_wheel(
         kept=_left(scan.kept),
         unplaced=_left(scan.unplaced),
         undigested=scan.undigested,
+        selectors=tuple(str(output_dir / name) for name in selectors),
     )
+
+
+def _require_plain(path: Path) -> None:
+    label = split_label(path.name)[1]
+    if label is not None:
+        raise UsageError(
+            f"{path.name} is the variant {label}: its other variants would have the same device wheels",
+            next_step="split the wheel that it was made of",
+        )
 
 
 class _Split:
@@ -191,6 +214,7 @@ class _Split:
         self,
         plans: Mapping[str, LibraryPlan],
         packages: Sequence[DevicePackage],
+        choice: DeviceChoice | None,
         *,
         level: int,
         note: Callable[[str], None],
@@ -198,6 +222,8 @@ class _Split:
         """Archives first, then the host, then one device wheel after the other."""
         metadata = read_member(self.wheel, f"{self.wheel.dist_info}/METADATA")
         new_metadata = host_metadata(self.wheel, metadata, packages)
+        if choice is not None:
+            new_metadata = add_headers(new_metadata, [f"Requires-Dist: {choice.requirement}"])
         archives = {target: self._archive(target) for package in packages for target in package.archives}
         build = joint_build({plan.kernel: plan.build for plan in plans.values()})
         # A wheel with databases alone has no library whose build they could be of.
@@ -205,7 +231,15 @@ class _Split:
         parts = {package.name: self._part(origin, package) for package in packages} if origin else {}
         files = [self._beside(one.name) for one in (*parts.values(), *([origin] if origin else ()))]
         self._require_free([*archives.values(), *files])
-        stored = store(list(plans.values()), self._file, self.group, level=level, threads=self.threads)
+        stored = store(
+            list(plans.values()),
+            self._file,
+            self.group,
+            level=level,
+            threads=self.threads,
+            # RECORD's digests were compared when the members were read.
+            verified=not self.scan.undigested,
+        )
         self.identical = stored.identical
         objects = sum(plan.objects for plan in plans.values())
         if stored.identical != objects:

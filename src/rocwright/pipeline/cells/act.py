@@ -57,7 +57,8 @@ def act(
     """Do a cell unless it is done, and give its record; `why` of a record that was there says so.
 
     `known` are records of needed cells that count whatever the store holds. A cell whose needs failed or were
-    left out is skipped, unless it runs in any case; so is a cell whose step has nothing to do.
+    left out is skipped, unless it runs in any case or does without them; so is a cell whose step has nothing
+    to do.
     Raises what its steps raise, `InvalidInput` for a needed cell that nobody has done, and `AtWork` where
     somebody else does it and `patient` is false.
     """
@@ -75,7 +76,8 @@ def act(
             where=machine.store.url(run_prefix(plan.run_id)),
             next_step=f"rocwright pipeline step {missing[0]} --run-id {plan.run_id}",
         )
-    undone = [needs[id_] for id_ in cell.needs if id_ in needs and needs[id_].state != "done"]
+    asked = [id_ for id_ in cell.needs if id_ in needs and id_ not in cell.spare]
+    undone = [needs[id_] for id_ in asked if needs[id_].state != "done"]
     if undone and not cell.last:
         words = {"failed": "failed", "skipped": "was left out", "dry": "was a dry run"}
         why = f"{undone[0].cell} {words[undone[0].state]}"
@@ -172,7 +174,8 @@ class _Work:
 
     def _run(self, values: Mapping[str, msgspec.Struct]) -> tuple[msgspec.Raw, str, Sequence[Path]]:
         """The steps of the cell, here; what is still as an earlier run left it is not done again."""
-        graph = make_graph(_reachable(self.steps, values) if self.cell.last else self.steps, given=values)
+        without = self.cell.last or self.cell.spare
+        graph = make_graph(_reachable(self.steps, values) if without else self.steps, given=values)
         state = self.machine.work / place_of(self.cell) / "state"
         own = graph[self.steps[-1].id]
         report = local.run(
@@ -185,7 +188,7 @@ class _Work:
 
 
 def _reachable(steps: Sequence[Step], values: Mapping[str, msgspec.Struct]) -> list[Step]:
-    """Steps that run whatever became of their needs, without those that gave no result."""
+    """Steps without those of their needs that gave no result."""
     there = {*values, *(step.id for step in steps)}
     return [replace(step, needs=tuple(need for need in step.needs if need in there)) for step in steps]
 

@@ -19,7 +19,7 @@ from typing import TypeVar
 import msgspec
 
 from rocwright.errors import ChannelBusy, RocwrightError, UsageError
-from rocwright.store.lease import LEASES, PACE, Lease, LeaseLost, Pace, leased
+from rocwright.store.lease import LEASES, PACE, Lease, Pace, leased
 from rocwright.store.objects.protocol import ObjectStore, Stored
 from rocwright.system import process
 
@@ -88,7 +88,7 @@ def claimed(
             busy = watch.busy()
             if not busy:
                 try:
-                    lease = _enter(stack, store, scope)
+                    _enter(stack, store, scope, say)
                     break
                 except ChannelBusy:
                     unseen = 0 if store.list(LEASES + scope) else unseen + 1
@@ -97,49 +97,33 @@ def claimed(
             if busy and not patient:
                 raise AtWork
             process.pause(watch.pause())
-        stack.enter_context(_renewed(lease, say))
         # Whoever had it before us may have just ended.
         yield ready()
 
 
-def _enter(stack: ExitStack, store: ObjectStore, scope: str) -> Lease:
+def _enter(stack: ExitStack, store: ObjectStore, scope: str, say: Say) -> None:
+    def lost() -> None:
+        say("warning: this machine was away too long; another one may be doing the same step by now")
+
     ended: list[str] = []
     stack.callback(_over.update, ended)
     # Only for this: channels are leased inside, at their own pace.
     token = PACE.set(pace())
     try:
-        lease = stack.enter_context(leased(store, scope, by=who()))
-        ended.append(lease.key)
-        return lease
+        lease = stack.enter_context(leased(store, scope, by=who(), lost=lost))
     finally:
         PACE.reset(token)
+    ended.append(lease.key)
+    stack.enter_context(_noted(lease))
 
 
 @contextmanager
-def _renewed(lease: Lease, say: Say) -> Iterator[None]:
-    over = threading.Event()
-
-    def renew() -> None:
-        while not over.wait(lease.pace.ttl / 8):
-            try:
-                lease.renew()
-            except LeaseLost:
-                say("warning: this machine was away too long; another one may be doing the same step by now")
-                return
-            except RocwrightError:
-                # The store may answer again before the lease ends.
-                continue
-
-    thread = threading.Thread(target=renew, daemon=True)
-    thread.start()
+def _noted(lease: Lease) -> Iterator[None]:
     with _lock:
         _held[lease.key] = lease
     try:
         yield
     finally:
-        over.set()
-        # A renewal under way would bring back what is removed next.
-        thread.join(timeout=30)
         with _lock:
             _held.pop(lease.key, None)
 

@@ -5,8 +5,12 @@ from __future__ import annotations
 import queue
 import threading
 import time
+from bisect import insort
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import InitVar, dataclass, field, replace
+from itertools import count
+from operator import attrgetter
 
 from rocwright.errors import Interrupted, UsageError
 from rocwright.model.plan import Cell, Plan
@@ -46,11 +50,16 @@ class _Ended:
     problem: BaseException | None = None
 
 
-@dataclass
+@dataclass(eq=False)
 class _Waiting:
-    """A cell to be done: not before a time, where somebody else is at it."""
+    """A cell to be done, in its turn: not before a time, where somebody else is at it.
+
+    `needs` says how many of the run's cells have to end before.
+    """
 
     cell: Cell
+    turn: int
+    needs: int = 0
     after: float = 0.0
     pause: float = _FIRST_LOOK_S
 
@@ -61,11 +70,28 @@ class _Run:
     machine: Machine
     display: Progress
     steps_of: StepsOf | None
-    waiting: list[_Waiting]
+    cells: InitVar[Sequence[Cell]]
+    # How many have not ended, those of them that need no other, by turn, and who needs a cell.
+    left: int = field(init=False)
+    turns: Iterator[int] = field(init=False)
+    free: list[_Waiting] = field(default_factory=list)
+    needing: defaultdict[str, list[_Waiting]] = field(default_factory=lambda: defaultdict(list))
     records: dict[str, Record] = field(default_factory=dict)
     problems: dict[str, BaseException] = field(default_factory=dict)
     running: dict[str, _Waiting] = field(default_factory=dict)
     ended: queue.Queue[_Ended] = field(default_factory=queue.Queue)
+
+    def __post_init__(self, cells: Sequence[Cell]) -> None:
+        """Find who waits for whom, once: a plan may have a hundred thousand cells."""
+        self.left, self.turns = len(cells), count(len(cells))
+        ids = {cell.id for cell in cells}
+        for turn, cell in enumerate(cells):
+            needs = ids.intersection(cell.needs)
+            one = _Waiting(cell, turn, len(needs))
+            for id_ in needs:
+                self.needing[id_].append(one)
+            if not needs:
+                self.free.append(one)
 
     def start_all(self) -> None:
         """Start what can start; each gets its share of the compilers."""
@@ -76,7 +102,7 @@ class _Run:
             at_once = min(self.machine.jobs, len(self.running) + len(ready))
             machine = replace(self.machine, jobs=max(1, self.machine.jobs // at_once))
             one = ready[0]
-            self.waiting.remove(one)
+            self.free.remove(one)
             self.running[one.cell.id] = one
             if one.pause == _FIRST_LOOK_S:
                 self.display.start(one.cell.id)
@@ -85,17 +111,18 @@ class _Run:
             threading.Thread(target=self.work, args=(one.cell, machine, needed), daemon=True).start()
 
     def ready(self) -> list[_Waiting]:
-        """Cells that can start now, in order; of one place only one."""
-        open_ids = {one.cell.id for one in self.waiting} | self.running.keys()
+        """Cells that can start now, in order, no more than may run at once; of one place only one."""
         places = {place_of(one.cell) for one in self.running.values()}
         found: list[_Waiting] = []
         now = time.monotonic()
-        for one in self.waiting:
+        for one in self.free:
             place = place_of(one.cell)
-            if place in places or one.after > now or not open_ids.isdisjoint(one.cell.needs):
+            if place in places or one.after > now:
                 continue
             places.add(place)
             found.append(one)
+            if len(found) == self.machine.jobs:
+                break
         return found
 
     def work(self, cell: Cell, machine: Machine, needed: dict[str, Record]) -> None:
@@ -113,8 +140,15 @@ class _Run:
         one = self.running.pop(done.cell.id)
         if isinstance(done.problem, AtWork):
             one.after, one.pause = time.monotonic() + one.pause, min(1.5 * one.pause, _LAST_LOOK_S)
-            self.waiting.append(one)
-        elif done.problem is not None:
+            one.turn = next(self.turns)
+            insort(self.free, one, key=attrgetter("turn"))
+            return
+        self.left -= 1
+        for other in self.needing.pop(done.cell.id, ()):
+            other.needs -= 1
+            if not other.needs:
+                insort(self.free, other, key=attrgetter("turn"))
+        if done.problem is not None:
             self.problems[done.cell.id] = done.problem
             self.records[done.cell.id] = failed_record(done.cell, done.problem)
             self.display.end(done.cell.id, "failed", str(done.problem).partition("\n")[0])
@@ -143,10 +177,10 @@ def run_plan(
     began = time.monotonic()
     ready_for_threads()
     display = progress or Progress(total=len(cells), quiet=True)
-    run = _Run(plan, machine, display, steps_of, [_Waiting(cell) for cell in cells])
+    run = _Run(plan, machine, display, steps_of, cells)
     with display.shown():
         try:
-            while run.waiting or run.running:
+            while run.left:
                 run.start_all()
                 try:
                     run.take(run.ended.get(timeout=_FIRST_LOOK_S))

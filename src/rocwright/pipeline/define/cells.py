@@ -103,7 +103,7 @@ def make_cells(
     for kind in kinds:
         for values, row in _places(kind, rows).items():
             here: dict[str, str] = dict(zip(kind.axes, values, strict=True))
-            needs = [id_ for need in kind.needs for id_ in found.of(kind, need, here)]
+            needs = {need: found.of(kind, need, here) for need in kind.needs}
             cell = _cell(kind, here, needs, made, settings(kind, row), runner)
             if cell.id in made:
                 raise InvalidInput(
@@ -154,11 +154,12 @@ class _Found:
 def _cell(
     kind: Kind,
     here: Mapping[str, str],
-    needs: Sequence[str],
+    found: Mapping[str, Sequence[str]],
     made: Mapping[str, Cell],
     given: dict[str, str],
     runner: RunnerOf,
 ) -> Cell:
+    needs = [id_ for ids in found.values() for id_ in ids]
     label, why = runner(here["family"], here["platform"]) if kind.gpu else ("", "")
     # The name of a group decides nothing: its targets do, which stand in the settings.
     decides = {
@@ -170,6 +171,7 @@ def _cell(
         job=kind.job,
         **here,
         needs=tuple(needs),
+        spare=tuple(id_ for need in kind.spare for id_ in found[need]),
         settings=given,
         changes=kind.changes,
         last=kind.last,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
@@ -13,6 +13,7 @@ from typing import get_args
 
 import msgspec
 
+from rocwright.builder.decide.extension import ExtensionTable, load_extensions
 from rocwright.builder.decide.recipe import load_recipes
 from rocwright.data import load_table
 from rocwright.data.overlay import Overlay
@@ -25,11 +26,9 @@ from rocwright.model.plan import Group, Profile, ProfileTable, Rocm, Sources
 from rocwright.model.platforms import PLATFORMS
 from rocwright.model.runners import OVERRIDE, Runners, parse_override
 from rocwright.model.suites import SuiteTable
+from rocwright.pipeline.define.kinds import Projects
 from rocwright.sdk.intake.distribution import distributions, this_machine
 from rocwright.system.files import PARTIAL
-
-# Projects in build order, each with those that it is built after.
-Projects = Sequence[tuple[str, Sequence[str]]]
 
 
 @dataclass(frozen=True)
@@ -41,7 +40,7 @@ class Known:
     `miniature` is the group that stands for all where the miniature family is built, `python` the interpreter
     that it is built with, `ref` its branch, `miniature_projects` those that it has (None: all). `indexes`
     have names, `therock` is the store of TheRock's runs. `levels` say what is tested, `recorded` how long
-    that took.
+    that took. `extensions` say what is particular to projects that stand on torch.
     """
 
     families: Mapping[str, tuple[str, ...]]
@@ -56,6 +55,7 @@ class Known:
     therock: str = ""
     levels: SuiteTable | None = None
     recorded: Recorded = NOTHING
+    extensions: ExtensionTable = field(default_factory=lambda: ExtensionTable(()))
 
 
 class _Demo(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -91,6 +91,7 @@ def known(overlay: Overlay | None = None, environment: Mapping[str, str] = os.en
         miniature_projects=frozenset(demo.projects),
         indexes=load_table("indexes", IndexTable, overlay),
         levels=load_table("tests", SuiteTable, overlay),
+        extensions=load_extensions(overlay),
         therock=f"s3://{load_table('channels', Channels, overlay).buckets.runs}",
     )
 
@@ -141,6 +142,12 @@ def families_to_test(text: str) -> tuple[str, ...] | None:
     if text.strip() in ("", "auto"):
         return None
     return () if text.strip() == "none" else words([text])
+
+
+def extensions_asked(given: Iterable[str]) -> tuple[str, ...] | None:
+    """Extensions by name and version: None where nothing is said (the profile's), empty for `none`."""
+    found = words(given)
+    return None if not found else () if found == ("none",) else found
 
 
 def sources_of(environment: Mapping[str, str]) -> Sources | None:

@@ -12,10 +12,14 @@ from typing import Literal
 
 from rocwright.errors import InvalidInput
 from rocwright.model.plan import Changes
+from rocwright.model.project import TORCH
 
 Axis = Literal["platform", "python", "ref", "group", "part", "family", "shard"]
 # Of ids, in this order: build-torch/linux/cp312/release-2.9/gfx94X-dcgpu.
 AXES: tuple[Axis, ...] = ("platform", "python", "ref", "group", "part", "family", "shard")
+
+# Projects in build order, each with those that it is built after.
+Projects = Sequence[tuple[str, Sequence[str]]]
 
 _ROCM: tuple[Axis, ...] = ("platform", "group")
 _BUILD: tuple[Axis, ...] = ("platform", "python", "ref", "group")
@@ -25,7 +29,8 @@ _BUILD: tuple[Axis, ...] = ("platform", "python", "ref", "group")
 class Kind:
     """A kind of step. `needs` are kinds; of an axis that this kind has not, it needs all cells.
 
-    `gpu`: tests that need a GPU of the cell's family; a family without a runner leaves the cell out.
+    Where those that are `spare` failed, it does without them. `gpu`: tests that need a GPU of the cell's
+    family; a family without a runner leaves the cell out.
     `last`: also runs, and tells, when what it needs failed or was left out.
     """
 
@@ -36,8 +41,11 @@ class Kind:
     changes: Changes = "nothing"
     gpu: bool = False
     last: bool = False
+    spare: tuple[str, ...] = ()
 
 
+# What stands on torch: where its sources are decided, and where its wheel is built; its name follows.
+LOCK_EXTENSION, BUILD_EXTENSION = "lock-extension-", "build-extension-"
 # Platforms that emulators of AMD GPUs run on.
 EMULATED_ON = ("linux",)
 # In place of tests on GPUs: on a machine without one, by the families that an emulator has.
@@ -86,7 +94,7 @@ def _circle(waiting: Mapping[str, Kind]) -> list[str]:
 
 
 def kinds(
-    projects: Sequence[tuple[str, Sequence[str]]],
+    projects: Projects,
     *,
     split: bool,
     parts: bool,
@@ -95,24 +103,30 @@ def kinds(
     pytorch: bool = True,
     rocm: bool = True,
     emulated: bool = False,
+    extensions: Projects = (),
+    extensions_may_fail: bool = False,
 ) -> tuple[Kind, ...]:
     """The kinds of a run, each after what it needs.
 
-    `projects` are those of the family in build order, each with those that it is built after. `parts`: torch
-    is built for several parts of the targets and merged. Without `rocm` an earlier run's packages are taken;
-    without `pytorch` the run ends with ROCm's packages. With `emulated` the tests on GPUs are those on
-    emulated ones, which any machine runs.
+    `projects` are those of the family in build order, each with those that it is built after, `extensions`
+    those that stand on torch, each with what it needs besides; where they may fail, the set goes on without
+    those that did. `parts`: torch is built for several parts of the targets and merged. Without `rocm` an
+    earlier run's packages are taken; without `pytorch` the run ends with ROCm's packages. With `emulated` the
+    tests on GPUs are those on emulated ones, which any machine runs.
     """
     found = list(_rocm() if rocm else _taken())
+    spare = tuple(BUILD_EXTENSION + name for name, _ in extensions) if extensions_may_fail else ()
     if pytorch:
-        found += _pytorch(projects, split=split, parts=parts)
+        found += _pytorch(projects, extensions, split=split, parts=parts, spare=spare)
     if emulated:
         found = [kind for kind in found if not kind.gpu]
         if pytorch:
             found.append(_EMULATED)
     if pytorch and staged:
-        needs = ("rocm-packages", "lock-sources", "check", "upload-pytorch")
-        found.append(Kind("stage", "stage_pytorch_wheels", _BUILD, needs, "channel"))
+        locks = tuple(LOCK_EXTENSION + name for name, _ in extensions)
+        needs = ("rocm-packages", "lock-sources", "check", "upload-pytorch", *locks)
+        without = locks if extensions_may_fail else ()
+        found.append(Kind("stage", "stage_pytorch_wheels", _BUILD, needs, "channel", spare=without))
         tests = _EMULATED.name if emulated else "test-pytorch"
         gate = ("stage", "test-pip", "test-uv", "test-units", tests)
         found.append(Kind("gate", "gate", _BUILD, gate, last=True))
@@ -140,30 +154,48 @@ def _taken() -> list[Kind]:
     ]
 
 
-def _pytorch(projects: Sequence[tuple[str, Sequence[str]]], *, split: bool, parts: bool) -> list[Kind]:
+def _pytorch(
+    projects: Projects, extensions: Projects, *, split: bool, parts: bool, spare: tuple[str, ...]
+) -> list[Kind]:
     job = "build_pytorch_wheels"
     wheels = {name: f"build-{name}" for name, _ in projects}
     found = [Kind("lock-sources", "lock_sources", ("platform", "ref"))]
     # What torch needs is built once for all parts, so on a machine before theirs.
-    early = {one for name, after in projects if name == "torch" and parts for one in after}
+    early = {one for name, after in projects if name == TORCH and parts for one in after}
     for name, after in projects:
         before = (wheels[one] for one in after if one in wheels)
         needs = ("rocm-packages", "upload-rocm", "lock-sources", *before)
-        if name == "torch" and parts:
+        if name == TORCH and parts:
             found.append(Kind("build-torch", "build_torch_part", (*_BUILD, "part"), needs))
-            wheels["torch"] = "merge-torch"
+            wheels[TORCH] = "merge-torch"
             found.append(Kind("merge-torch", job, _BUILD, ("rocm-packages", "build-torch")))
         else:
             found.append(Kind(f"build-{name}", "build_for_torch" if name in early else job, _BUILD, needs))
+    # With what torch requires: what stands on it is imported beside it.
+    torch = [wheels[one] for one in dict(projects).get(TORCH, ()) if one in wheels]
+    for name, after in extensions:
+        locked = LOCK_EXTENSION + name
+        found.append(Kind(locked, "lock_sources", ("platform",)))
+        built = dict.fromkeys((*torch, wheels[TORCH], *(wheels[one] for one in after)))
+        needs = ("rocm-packages", "upload-rocm", locked, *built)
+        wheels[name] = BUILD_EXTENSION + name
+        found.append(Kind(wheels[name], job, _BUILD, needs))
     if split:
-        found.append(Kind("split", job, _BUILD, ("rocm-packages", *wheels.values())))
-        wheels = {"split": "split"}
+        found.append(Kind("split", job, _BUILD, ("rocm-packages", *wheels.values()), spare=spare))
+        wheels, spare = {"split": "split"}, ()
     made = tuple(wheels.values())
     # The tests that are PyTorch's own come from the commit that the wheels were built from.
     tested = ("lock-sources", "upload-pytorch")
     found += [
-        Kind("check", job, _BUILD, ("rocm-packages", *made)),
-        Kind("upload-pytorch", job, _BUILD, ("rocm-packages", "upload-rocm", "check", *made), "run"),
+        Kind("check", job, _BUILD, ("rocm-packages", *made), spare=spare),
+        Kind(
+            "upload-pytorch",
+            job,
+            _BUILD,
+            ("rocm-packages", "upload-rocm", "check", *made),
+            "run",
+            spare=spare,
+        ),
         Kind("test-pip", "install_pytorch_wheels", _BUILD, ("rocm-packages", "upload-pytorch")),
         Kind("test-uv", "install_pytorch_wheels", _BUILD, ("rocm-packages", "upload-pytorch")),
         Kind("test-units", "test_pytorch_on_host", (*_BUILD, "shard"), tested),

@@ -28,7 +28,7 @@ from rocwright.model.plan import (
 from rocwright.model.platforms import platform_named
 from rocwright.pipeline.define.cells import Row, make_cells, make_jobs
 from rocwright.pipeline.define.inputs import Known
-from rocwright.pipeline.define.kinds import EMULATED_ON, SUMMARY, Kind, kinds
+from rocwright.pipeline.define.kinds import BUILD_EXTENSION, EMULATED_ON, LOCK_EXTENSION, SUMMARY, Kind, kinds
 from rocwright.pipeline.define.run_matrix import RunMatrix, resolve
 
 # Ids that a note names.
@@ -178,6 +178,8 @@ def _kinds(platform: str, asked: RunMatrix, profile: Profile) -> tuple[Kind, ...
         pytorch=asked.build_pytorch,
         rocm=asked.rocm.kind != "packages",
         emulated=profile.emulated and platform in EMULATED_ON,
+        extensions=[(one.project, needs) for one, needs in asked.extensions[platform]],
+        extensions_may_fail=profile.extensions_may_fail,
     )
 
 
@@ -205,6 +207,9 @@ def _settings(
         found["rocm"] = asked.rocm.words
     if kind.name == "lock-sources":
         found["sources"] = asked.sources
+    if kind.name.startswith((LOCK_EXTENSION, BUILD_EXTENSION)):
+        wanted = {one.project: one for one, _ in asked.extensions[row.platform]}
+        found["extension"] = str(wanted[kind.name.removeprefix(LOCK_EXTENSION).removeprefix(BUILD_EXTENSION)])
     level = " ".join((asked.test_level, *choice.tests))
     if kind.name in ("test-units", "test-pytorch") or (kind.name == "test-rocm" and level != "quick"):
         found["tests"] = level

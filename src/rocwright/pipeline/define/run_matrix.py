@@ -14,7 +14,9 @@ from rocwright.model.gpu import expand
 from rocwright.model.plan import PYTHON, Choice, Group, Profile, Rocm, Sources, TestLevel, Tier
 from rocwright.model.platforms import PLATFORMS
 from rocwright.model.runners import Runners
-from rocwright.pipeline.define.inputs import Known, Projects, default_rocm, require_run_id
+from rocwright.pipeline.define.extensions import Extensions, extensions_of
+from rocwright.pipeline.define.inputs import Known, default_rocm, require_run_id
+from rocwright.pipeline.define.kinds import Projects
 from rocwright.store.layout import MULTI_ARCH
 
 # What a branch is called by, everywhere it is written: no option of git, no path out of a folder.
@@ -26,7 +28,7 @@ _PART = re.compile(r"(?!.*\.\.)[A-Za-z0-9][A-Za-z0-9._-]*")
 
 @dataclass(frozen=True)
 class RunMatrix:
-    """The matrix of a run: groups and projects by platform, branches by platform and group.
+    """The matrix of a run: groups, projects and extensions by platform, branches by platform and group.
 
     For each branch the group is as it is built there: without families that PyTorch does not support in it.
     """
@@ -43,6 +45,7 @@ class RunMatrix:
     build_pytorch: bool
     test_level: TestLevel
     notes: tuple[str, ...]
+    extensions: Mapping[str, Extensions]
 
 
 def resolve(profile: Profile, choice: Choice, known: Known) -> RunMatrix:
@@ -80,6 +83,8 @@ def resolve(profile: Profile, choice: Choice, known: Known) -> RunMatrix:
     }
     if profile.promote and choice.build_pytorch and not mini:
         notes += [_held_back(group, profile, known) for held in groups.values() for group in held]
+    projects = {platform: _projects(platform, choice, profile, known, mini, notes) for platform in groups}
+    extensions = extensions_of(profile, choice, projects, known.extensions, notes, mini=mini)
     if not any(left.values()):
         raise UsageError("nothing is left to build: " + "; ".join(notes), next_step="name others")
     return RunMatrix(
@@ -88,13 +93,14 @@ def resolve(profile: Profile, choice: Choice, known: Known) -> RunMatrix:
         groups=left,
         pythons=choice.pythons or ((known.python,) if mini else profile.pythons),
         refs=tested,
-        projects={platform: _projects(platform, choice, profile, known, mini, notes) for platform in groups},
+        projects=projects,
         rocm=rocm,
         split=profile.split if choice.split is None else choice.split,
         device_groups=profile.device_groups if choice.device_groups is None else choice.device_groups,
         build_pytorch=choice.build_pytorch,
         test_level=level,
         notes=tuple(filter(None, dict.fromkeys(notes))),
+        extensions=extensions,
     )
 
 
@@ -144,6 +150,7 @@ def _check_without_pytorch(choice: Choice) -> None:
     given = {
         "--pytorch-git-refs": choice.refs,
         "--projects": choice.projects,
+        "--extensions": choice.extensions,
         "--split": choice.split,
         "--device-groups": choice.device_groups,
     }

@@ -11,8 +11,8 @@ from rocwright.errors import MissingTool
 from rocwright.model.plan import Profile, ProfileTable
 from rocwright.model.platforms import PLATFORMS
 from rocwright.model.workflows import WorkflowTable
-from rocwright.pipeline.define.inputs import SCHEDULE, TESTED, Projects
-from rocwright.pipeline.define.kinds import EMULATED_ON, SUMMARY, Kind
+from rocwright.pipeline.define.inputs import SCHEDULE, TESTED
+from rocwright.pipeline.define.kinds import EMULATED_ON, SUMMARY, Kind, Projects
 from rocwright.pipeline.render.called import (
     build_workflow,
     environment,
@@ -126,6 +126,7 @@ _CHOICES: Document = {
     "pytorch_git_ref": text_input("Branches or tags of PyTorch, separated by commas", default=""),
     "python_version": text_input("Pythons, separated by commas", default=""),
     "pytorch_projects": text_input("Projects: torch, torchvision, …; none: all", default=""),
+    "extensions": text_input("What stands on torch: torch-scatter==2.1.2, …", default=""),
     "artifact_run_id": text_input("Take ROCm's packages of this earlier run", default=""),
     "rocm": text_input("Where ROCm comes from, such as index:nightly, page:URL, therock:RUN", default=""),
 }

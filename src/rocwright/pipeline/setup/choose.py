@@ -110,6 +110,7 @@ def choose(event: Event, profile: Profile, base: Choice, tables: Tables, reusabl
         pythons=wish.pythons or base.pythons,
         refs=(wish.refs or base.refs) if build else (),
         projects=_projects(wish, base, tables) if build else (),
+        extensions=(base.extensions if wish.extensions is None else wish.extensions) if build else None,
         sources=wish.sources or base.sources,
         rocm=rocm,
         build_pytorch=build,
@@ -284,6 +285,7 @@ def _highlights(choice: Choice, base: Choice) -> list[str]:
         ("Python", choice.pythons, base.pythons),
         ("PyTorch", choice.refs, base.refs),
         ("components", choice.projects, base.projects),
+        ("extensions", choice.extensions, base.extensions),
     ):
         if here and here != there:
             found.append(f"{name}: {' '.join(here)}")

@@ -12,6 +12,7 @@ from rocwright.errors import UsageError
 from rocwright.model.plan import PYTHON, TEST_LEVELS, Sources, TestLevel
 from rocwright.model.platforms import PLATFORMS
 from rocwright.model.runners import Runners
+from rocwright.pipeline.define.inputs import extensions_asked
 from rocwright.pipeline.setup.families import asked_for, family_names, words
 
 
@@ -32,6 +33,7 @@ class Wish(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     refs: tuple[str, ...] = ()
     projects: tuple[str, ...] = ()
     all_projects: bool = False
+    extensions: tuple[str, ...] | None = None
     build_pytorch: bool | None = None
     test_level: TestLevel | None = None
     tests: tuple[str, ...] = ()
@@ -47,7 +49,7 @@ class Wish(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 # Where "no" is an answer, too.
-_ANSWERS = ("build_pytorch", "split", "publish")
+_ANSWERS = ("build_pytorch", "extensions", "split", "publish")
 
 
 def above(first: Wish, second: Wish) -> Wish:
@@ -202,6 +204,7 @@ INPUTS = (
     "artifact_repository",
     "build_pytorch",
     "device_groups",
+    "extensions",
     "publish",
     "python_version",
     "pytorch_git_ref",
@@ -242,6 +245,7 @@ def read_inputs(
         refs=words(given.get("pytorch_git_ref", "")),
         projects=named.get("projects", ()),
         all_projects=projects == ("all",),
+        extensions=extensions_asked([given.get("extensions", "")]),
         build_pytorch=_flag(given, "build_pytorch"),
         prebuilt={
             platform: bool(_flag(given, name)) for name, platform in _PREBUILT.items() if name in given
@@ -330,6 +334,7 @@ def _check(wish: Wish) -> None:
         for name, value in (
             ("pytorch_git_ref", wish.refs),
             ("pytorch_projects", wish.projects or wish.all_projects),
+            ("extensions", wish.extensions),
             ("split", wish.split),
             ("device_groups", wish.device_groups),
         ):

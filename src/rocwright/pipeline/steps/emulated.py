@@ -52,7 +52,7 @@ def emulated_test_step(options: RunOptions, needs: tuple[str, ...]) -> Step:
         root, log = options.workspace.environment(NAME), options.workspace.log(NAME)
         wanted = [
             f"rocm[libraries,devel]=={rocm_version_of(rocm)}",
-            *wheel_requirements(wheels.files, family_projects(options)),
+            *wheel_requirements(wheels.files, family_projects(options), options.extensions),
         ]
         try:
             note("installing")
@@ -181,5 +181,5 @@ def verdicts_of_code(loaded: LoadedCode) -> Verdicts:
     whole = sum(one.state == "loads" for one in loaded.objects)
     aside = len(loaded.objects) - whole - len(bad)
     absent = [f"{name}: its archives are not there" for name in loaded.absent]
-    failures = (*bad, *absent)
+    failures = (*bad, *absent, *loaded.unlike)
     return Verdicts(whole, len(failures), aside, failures[:_NAMED])

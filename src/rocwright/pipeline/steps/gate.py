@@ -323,7 +323,7 @@ def promote_step(options: RunOptions, needs: tuple[str, ...]) -> Step:
         staged = inputs.get("stage", StagedSet)
         gated = inputs.get("gate", Gated)
         manifest = staged.manifest
-        requirements = pinned_requirements(manifest, family_projects(options))
+        requirements = pinned_requirements(manifest, family_projects(options), options.extensions)
         if staged.why or not options.publication.channels:
             why = staged.why or options.publication.why or "dry run"
             return Released(staged.set_id, "", (), gated.decision, requirements, "", "", why)

@@ -11,10 +11,12 @@ from rocwright.engine.graph import Step
 from rocwright.errors import InvalidInput
 from rocwright.model.plan import Cell, Plan, RocmKind
 from rocwright.model.project import TORCH
-from rocwright.pipeline.define.kinds import SUMMARY
+from rocwright.pipeline.define.kinds import BUILD_EXTENSION, LOCK_EXTENSION, SUMMARY
 from rocwright.pipeline.options import RunOptions, Workspace
 from rocwright.pipeline.records import ENDED, Machine, place_of
 from rocwright.pipeline.steps.emulated import emulated_test_step
+from rocwright.pipeline.steps.extension_sources import lock_extension_step
+from rocwright.pipeline.steps.extensions import build_extension_step
 from rocwright.pipeline.steps.gate import gate_step, promote_step
 from rocwright.pipeline.steps.gpu import pytorch_test_step, rocm_test_step
 from rocwright.pipeline.steps.index import index_artifacts_step, index_packages_step
@@ -105,6 +107,14 @@ def _with_own_code(step: Step) -> Step:
 
 
 def _steps_of_kind(kind: str, options: RunOptions, given: Needs) -> list[Step]:
+    if kind.startswith(LOCK_EXTENSION):
+        return [lock_extension_step(options, given)]
+    if kind.startswith(BUILD_EXTENSION):
+        return [
+            python_headers_step(options),
+            build_env_step(options),
+            build_extension_step(options, given),
+        ]
     if kind.startswith("build-"):
         project = kind.removeprefix("build-")
         return [
@@ -137,8 +147,7 @@ def steps_of(cell: Cell, plan: Plan, machine: Machine) -> list[Step]:
     """
     if cell.kind == SUMMARY.name:
         return [_with_own_code(summary_step(options_of(cell, plan, machine), plan))]
-    left_out = {one.id for one in plan.cells if one.skip}
-    names = [name for name, id_ in input_names(cell, plan).items() if id_ not in left_out]
+    names = [name for name, id_ in input_names(cell, plan).items() if not plan.cell(id_).skip]
     if cell.last:
         names.append(ENDED)
     return steps_of_kind(cell.kind, options_of(cell, plan, machine), names)
@@ -149,8 +158,7 @@ def input_names(cell: Cell, plan: Plan) -> dict[str, str]:
 
     That is the kind, or the id where a cell needs several of one kind.
     """
-    needed = frozenset(cell.needs)
-    kind_of = {one.id: one.kind for one in plan.cells if one.id in needed}
+    kind_of = {id_: plan.cell(id_).kind for id_ in cell.needs}
     counts = Counter(kind_of.values())
     return {kind_of[id_] if counts[kind_of[id_]] == 1 else id_: id_ for id_ in cell.needs}
 
@@ -169,6 +177,8 @@ def options_of(cell: Cell, plan: Plan, machine: Machine) -> RunOptions:
         jobs=machine.jobs,
         python=cell.python,
         projects=_projects(cell, plan),
+        extensions=_extensions(cell, plan),
+        extension=cell.settings.get("extension", ""),
         group=cell.group,
         gpu_family=cell.family,
         tests=cell.settings.get("tests", ""),
@@ -191,5 +201,14 @@ def options_of(cell: Cell, plan: Plan, machine: Machine) -> RunOptions:
 
 def _projects(cell: Cell, plan: Plan) -> tuple[str, ...]:
     """Those of the family that the run builds on the cell's platform."""
-    wheels = {one.kind for one in plan.cells if one.platform == cell.platform}
-    return tuple(sorted(kind.removeprefix("build-") for kind in wheels if kind.startswith("build-")))
+    wheels = _kinds(cell, plan, "build-")
+    return tuple(kind.removeprefix("build-") for kind in wheels if not kind.startswith(BUILD_EXTENSION))
+
+
+def _extensions(cell: Cell, plan: Plan) -> tuple[str, ...]:
+    """Those of the run that stand on torch, on the cell's platform."""
+    return tuple(kind.removeprefix(BUILD_EXTENSION) for kind in _kinds(cell, plan, BUILD_EXTENSION))
+
+
+def _kinds(cell: Cell, plan: Plan, beginning: str) -> list[str]:
+    return sorted(kind for kind in plan.kinds[cell.platform] if kind.startswith(beginning))

@@ -30,6 +30,7 @@ from rocwright.model.sets import (
 )
 from rocwright.pipeline.check_set import check_set
 from rocwright.pipeline.options import RunOptions
+from rocwright.pipeline.steps.extension_sources import sources_of_extensions
 from rocwright.pipeline.steps.sources import LockedSources, family_projects
 from rocwright.pipeline.steps.wheels import family_wheels, files_of_set
 from rocwright.sdk.build import BuiltPackages
@@ -252,7 +253,11 @@ def stage_step(options: RunOptions, needs: tuple[str, ...]) -> Step:
             targets=options.targets,
             platform=options.platform,
             files=describe_files(files),
-            sources={"rocm": packages.version, **{source.project: source.commit for source in locked}},
+            sources={
+                "rocm": packages.version,
+                **{source.project: source.commit for source in locked},
+                **sources_of_extensions(inputs, files),
+            },
         )
         said = (
             about_set(manifest, FINDINGS, inputs.get("check", Checked).report),

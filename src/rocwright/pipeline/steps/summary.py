@@ -79,14 +79,21 @@ def summarized(plan: Plan, ends: Mapping[str, NeedEnd]) -> RunSummary:
     shown: dict[str, NeedEnd] = {}
     good = True
     for id_, end in ends.items():
-        blocked = end.state == "skipped" and id_ not in meant
-        state = "blocked" if blocked else end.state
-        counts[state] = counts.get(state, 0) + 1
-        bad = state in ("failed", "missing", "blocked")
+        end = _weighed(end, meant=id_ in meant, spare=id_ in plan.spare)
+        counts[end.state] = counts.get(end.state, 0) + 1
+        bad = end.state in ("failed", "missing", "blocked")
         good = good and not bad
-        if bad or id_ not in waited:
-            shown[id_] = msgspec.structs.replace(end, state="blocked") if blocked else end
+        if bad or end.state == "tolerated" or id_ not in waited:
+            shown[id_] = end
     return RunSummary(good, shown, counts)
+
+
+def _weighed(end: NeedEnd, *, meant: bool, spare: bool) -> NeedEnd:
+    """A cell's end for the run: it was `meant` to be left out, or the run does without it (`spare`)."""
+    blocked = end.state == "skipped" and not meant
+    if spare and (blocked or end.state == "failed"):
+        return msgspec.structs.replace(end, state="tolerated")
+    return msgspec.structs.replace(end, state="blocked") if blocked else end
 
 
 def _summary(value: RunSummary) -> str:

@@ -9,7 +9,6 @@ from datetime import date
 from pathlib import Path
 
 import msgspec
-from packaging.utils import parse_wheel_filename
 
 from rocwright.compat.detector import detect
 from rocwright.engine.graph import Inputs, Note, Step
@@ -34,6 +33,7 @@ from rocwright.store.statements import (
 from rocwright.system import venv
 from rocwright.system.files import content_digest, remove_tree, require_space, shipped_directory
 from rocwright.system.venv import Closed
+from rocwright.wheel.tags import parse_wheel_name
 
 TEST_TOOLS = ("pytest==8.4.2",)
 # Of a reason why a test was skipped.
@@ -72,7 +72,7 @@ def installation_step(options: RunOptions, installer: str, needs: tuple[str, ...
                 pages = (f"{url}{uploaded.rocm}index.html", f"{url}{uploaded.prefix}index.html")
                 environment, seconds = smoke.install_fresh(
                     root,
-                    wheel_requirements(uploaded.files, family_projects(options)),
+                    wheel_requirements(uploaded.files, family_projects(options), options.extensions),
                     Closed(find_links=pages),
                     python=Path(options.interpreter.path),
                     installer=installer,
@@ -131,22 +131,31 @@ def _smoke_tests(options: RunOptions) -> Path:
     return smoke_tests()
 
 
-def pinned_requirements(manifest: SetManifest, projects: Sequence[str]) -> tuple[str, ...]:
-    """Exact pins of the projects in the set, with all their device code; what they depend on follows."""
-    return _pins({entry.project: entry.version for entry in manifest.files}, projects)
+def pinned_requirements(
+    manifest: SetManifest, projects: Sequence[str], extensions: Sequence[str] = ()
+) -> tuple[str, ...]:
+    """Exact pins of the projects in the set, with all their device code; what they depend on follows.
+
+    Of `extensions` those that are there: a run may go on without one that failed.
+    """
+    return _pins({entry.project: entry.version for entry in manifest.files}, projects, extensions)
 
 
-def wheel_requirements(files: Iterable[str], projects: Sequence[str]) -> tuple[str, ...]:
-    """Exact pins of the projects among wheels by their file names, with all their device code."""
-    return _pins({str(found[0]): str(found[1]) for found in map(parse_wheel_filename, files)}, projects)
+def wheel_requirements(
+    files: Iterable[str], projects: Sequence[str], extensions: Sequence[str] = ()
+) -> tuple[str, ...]:
+    """The same among wheels by their file names."""
+    versions = {str(found[0]): str(found[1]) for found in map(parse_wheel_name, files)}
+    return _pins(versions, projects, extensions)
 
 
-def _pins(versions: Mapping[str, str], projects: Sequence[str]) -> tuple[str, ...]:
+def _pins(versions: Mapping[str, str], projects: Sequence[str], extensions: Sequence[str]) -> tuple[str, ...]:
     def extra(project: str) -> str:
         split = any(name.startswith(f"amd-{project}-device-") for name in versions)
         return "[device-all]" if split else ""
 
-    return tuple(f"{project}{extra(project)}=={versions[project]}" for project in projects)
+    named = (*projects, *(one for one in extensions if one in versions))
+    return tuple(f"{project}{extra(project)}=={versions[project]}" for project in named)
 
 
 def _test_summary(value: TestedEnvironment) -> str:

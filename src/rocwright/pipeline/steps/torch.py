@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
+from packaging.utils import canonicalize_name
 
 from rocwright.builder.before import tools
 from rocwright.builder.decide.plan import BuildRequest, BuiltWheel
-from rocwright.builder.decide.recipe import load_recipes
+from rocwright.builder.decide.recipe import RecipeTable, load_recipes
 from rocwright.builder.family import build_family
 from rocwright.builder.order import Order
 from rocwright.builder.rocm.install import install_rocm
@@ -19,7 +21,7 @@ from rocwright.builder.run.isolation import outcome_environment
 from rocwright.engine.graph import Inputs, Note, Step
 from rocwright.model.project import TORCH
 from rocwright.pipeline.options import RunOptions
-from rocwright.pipeline.steps.compilers import CompilerCache, compiler_cache
+from rocwright.pipeline.steps.compilers import compiler_cache
 from rocwright.pipeline.steps.publish import UploadedRun
 from rocwright.pipeline.steps.sources import SourceTree, own_facts
 from rocwright.pipeline.steps.wheels import built_wheels, wheel_paths
@@ -102,7 +104,6 @@ def build_env_step(options: RunOptions) -> Step:
 
 def build_step(options: RunOptions, project: str, needs: tuple[str, ...]) -> Step:
     """`build-…`: one project's wheel, against those that were built before it."""
-    workspace = options.workspace
     part = options.part if project == TORCH else ()
 
     def act(inputs: Inputs, note: Note) -> BuiltWheel:
@@ -111,28 +112,54 @@ def build_step(options: RunOptions, project: str, needs: tuple[str, ...]) -> Ste
         verify_checkouts(
             SourceLock(SCHEMA, options.platform, (tree.locked,)), {project: Path(tree.directory)}
         )
-        _remove_older(workspace.torch_wheels, project)
-        with compiler_cache(options, note) as cache:
-            result = build_family(
-                order(inputs, tree, cache),
-                load_recipes(options.overlay),
-                note=note,
-                rocm=inputs.get("build-env", Rocm),
-            )
-        use = result.report.cache if result.report else None
-        return msgspec.structs.replace(result.wheels[-1], cache=use)
 
-    def order(inputs: Inputs, tree: SourceTree, cache: CompilerCache) -> Order:
-        return Order(
+        def order(plain: Order) -> tuple[Order, RecipeTable]:
+            wanted = msgspec.structs.replace(
+                plain.wanted, sources={project: tree.directory}, build={project: True}, part=part
+            )
+            own = msgspec.structs.replace(
+                plain,
+                wanted=wanted,
+                built=tuple(built_wheels(inputs).values()),
+                commits={project: (tree.locked.commit, tree.committed)},
+                # The set is installed and imported as a whole by later steps, also on other machines.
+                proof=False,
+            )
+            return own, load_recipes(options.overlay)
+
+        return build_wheel(options, project, order, inputs, note)
+
+    return Step(
+        id=f"build-{project}",
+        result=BuiltWheel,
+        act=act,
+        needs=(*needs, f"checkout-{project}", "python-headers", "build-env"),
+        rooms=("builder", "device_code", "data/recipes.toml"),
+        facts=lambda: build_facts(options, "recipes") | {"part": part},
+        outputs=wheel_paths,
+        summary=build_summary,
+    )
+
+
+def build_wheel(
+    options: RunOptions,
+    project: str,
+    ordered: Callable[[Order], tuple[Order, RecipeTable]],
+    inputs: Inputs,
+    note: Note,
+) -> BuiltWheel:
+    """Build one project at this place of the run; `ordered` says what, in an order that has all else."""
+    workspace = options.workspace
+    remove_older(workspace.torch_wheels, project)
+    with compiler_cache(options, note) as cache:
+        plain = Order(
             place=RocmPlace("environment", str(workspace.environment("build"))),
             wanted=BuildRequest(
-                sources={project: tree.directory},
+                sources={},
                 platform=options.platform,
                 targets=(),
                 release_type="release",
-                build={project: True},
                 jobs=options.jobs,
-                part=part,
                 cache=cache.kind,
                 cache_settings=cache.settings,
                 exact_cache=True,
@@ -143,39 +170,31 @@ def build_step(options: RunOptions, project: str, needs: tuple[str, ...]) -> Ste
             pythons=(options.interpreter.path,),
             # Whether it has to be built this step's own record says, which knows the code that builds, too.
             resume=False,
-            built=tuple(built_wheels(inputs).values()),
-            commits={project: (tree.locked.commit, tree.committed)},
             include=inputs.get("python-headers", PythonHeaders).include,
-            # The set is installed and imported as a whole by later steps, also on other machines.
-            proof=False,
         )
-
-    return Step(
-        id=f"build-{project}",
-        result=BuiltWheel,
-        act=act,
-        needs=(*needs, f"checkout-{project}", "python-headers", "build-env"),
-        rooms=("builder", "device_code", "data/recipes.toml"),
-        facts=lambda: (
-            {
-                "targets": options.targets,
-                "part": part,
-                "python": options.interpreter.name,
-                "environment": outcome_environment(os.environ, {}),
-            }
-            | own_facts(options, "recipes")
-        ),
-        outputs=wheel_paths,
-        summary=_summary,
-    )
+        order, table = ordered(plain)
+        result = build_family(order, table, note=note, rocm=inputs.get("build-env", Rocm))
+    use = result.report.cache if result.report else None
+    return msgspec.structs.replace(result.wheels[-1], cache=use)
 
 
-def _summary(wheel: BuiltWheel) -> str:
+def build_facts(options: RunOptions, *tables: str) -> dict[str, object]:
+    """What decides a build besides its inputs and code; `tables` are those that a rocwright.toml adds to."""
+    return {
+        "targets": options.targets,
+        "python": options.interpreter.name,
+        "environment": outcome_environment(os.environ, {}),
+    } | own_facts(options, *tables)
+
+
+def build_summary(wheel: BuiltWheel) -> str:
+    """What a build came to, in a line."""
     made = f"{Path(wheel.path).name}, {human_bytes(wheel.size)}, {wheel.cpu_s:.1f} CPU s"
     return f"{made}; {wheel.cache.line}" if wheel.cache else made
 
 
-def _remove_older(directory: Path, project: str) -> None:
+def remove_older(directory: Path, project: str) -> None:
     """A wheel of an earlier run must not be taken for this run's."""
-    for wheel in directory.glob(f"{project}-*.whl"):
-        wheel.unlink()
+    for wheel in directory.glob("*.whl"):
+        if canonicalize_name(wheel.name.partition("-")[0]) == project:
+            wheel.unlink()

@@ -25,6 +25,7 @@ MARKS: dict[State, str] = {
     "running": "▸",
     "waiting": "…",
     "blocked": "⊘",
+    "tolerated": "⚠",
 }
 
 

@@ -25,13 +25,24 @@ _HEADS: dict[State, str] = {
     "skipped": "Everything was left out",
     "failed": "Steps failed",
     "blocked": "Steps failed",
+    "tolerated": "Done, without what failed and may",
     "dry": "A dry run: nothing was written",
     "running": "At work",
     "waiting": "Not finished",
 }
 _WORDS: dict[State, str] = {"skipped": "left out"}
 # In this order people want to know of them.
-_ORDER: tuple[State, ...] = ("done", "reused", "failed", "blocked", "running", "waiting", "dry", "skipped")
+_ORDER: tuple[State, ...] = (
+    "done",
+    "reused",
+    "failed",
+    "blocked",
+    "running",
+    "waiting",
+    "dry",
+    "tolerated",
+    "skipped",
+)
 _OPEN = ("failed", "blocked", "running", "waiting")
 # With more steps a step is a mark instead of a row, with more than the second it is only counted.
 _ROWS, _MARKED = 300, 12_000
@@ -110,8 +121,9 @@ def _tiles(run: RunState) -> str:
 
 def _bad(plan: Plan, run: RunState) -> str:
     causes: dict[tuple[str, str], list[CellState]] = {}
+    roots = _roots(plan, run)
     for cell in run.cells:
-        if cell.state == "failed":
+        if cell.id in roots:
             causes.setdefault((cell.kind, normalised((cell.why or cell.summary)[:_WHY])), []).append(cell)
     if not causes:
         return ""
@@ -123,14 +135,22 @@ def _bad(plan: Plan, run: RunState) -> str:
     return f"<h2>What failed ({count:,}{alike})</h2>\n{items}{_more(len(ordered), _CAUSES)}"
 
 
+def _roots(plan: Plan, run: RunState) -> frozenset[str]:
+    """What failed by itself. What the run does without may have failed, or wait for another of that kind."""
+    spared = {cell.id for cell in run.cells if cell.state == "tolerated"}
+    waits = {cell.id for cell in plan.cells if cell.id in spared and spared.intersection(cell.needs)}
+    return frozenset(cell.id for cell in run.cells if cell.state == "failed") | (spared - waits)
+
+
 def _waiting(plan: Plan, run: RunState) -> Counter[str]:
     """How many steps wait for each that failed; each waits for the first that it needs."""
     states = {cell.id: cell.state for cell in run.cells}
+    roots = _roots(plan, run)
     cause: dict[str, str] = {}
     for cell in plan.cells:
-        if states[cell.id] == "failed":
+        if cell.id in roots:
             cause[cell.id] = cell.id
-        elif states[cell.id] == "blocked":
+        elif states[cell.id] in ("blocked", "tolerated"):
             cause[cell.id] = next((cause[need] for need in cell.needs if need in cause), "")
     return Counter(of for id_, of in cause.items() if of != id_)
 

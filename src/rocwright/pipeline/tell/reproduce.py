@@ -11,11 +11,11 @@ from packaging.utils import (
     InvalidSdistFilename,
     InvalidWheelFilename,
     parse_sdist_filename,
-    parse_wheel_filename,
 )
 
 from rocwright.errors import UsageError
 from rocwright.system.workflow import address, code
+from rocwright.wheel.tags import parse_wheel_name
 
 _FORK, _UPSTREAM = "https://github.com/ROCm/pytorch", "https://github.com/pytorch/pytorch"
 # Of branches that the fork does not have.
@@ -177,7 +177,7 @@ def pins(files: Iterable[str]) -> dict[str, str]:
     for name in sorted(files):
         try:
             if name.endswith(".whl"):
-                project, version, *_ = parse_wheel_filename(name)
+                project, version, *_ = parse_wheel_name(name)
             else:
                 project, version = parse_sdist_filename(name)
         except (InvalidWheelFilename, InvalidSdistFilename):

@@ -14,6 +14,7 @@ import msgspec
 from rocwright.errors import NotReady, RocwrightError, SuiteFailed
 from rocwright.model.plan import Cell, Plan
 from rocwright.model.testing import on_device
+from rocwright.pipeline.define.kinds import BUILD_EXTENSION
 from rocwright.pipeline.records import Record
 
 V = TypeVar("V", bound=msgspec.Struct)
@@ -266,11 +267,13 @@ def problems_of(
     """What went wrong, by cell in the order of the plan: errors that were `raised`, and tests.
 
     A cell that was left out because of another, and a summary that says so, count only where nothing else
-    does: they are consequences.
+    does: they are consequences. What the run does without does not count (`tolerated`).
     """
     causes: dict[str, BaseException] = {}
     others: dict[str, BaseException] = {}
     for cell in plan.cells:
+        if cell.id in plan.spare:
+            continue
         record = records.get(cell.id)
         if cell.id in raised:
             causes[cell.id] = raised[cell.id]
@@ -282,6 +285,17 @@ def problems_of(
         elif record is not None and (problem := _consequence(cell, record)) is not None:
             others[cell.id] = problem
     return causes or others
+
+
+def tolerated(plan: Plan, records: Mapping[str, Record]) -> dict[str, str]:
+    """What failed, or was left out because of another, and the run does without: a sentence for each cell."""
+    ended = {"failed": "failed", "skipped": "was not done"}
+    return {
+        id_: f"{id_} {ended[record.state]}, and the run goes on without it"
+        + (f": {record.why}" if record.state == "skipped" else "")
+        for id_, record in records.items()
+        if id_ in plan.spare and record.state in ended and not plan.cell(id_).skip
+    }
 
 
 def _consequence(cell: Cell, record: Record) -> RocwrightError | None:
@@ -318,7 +332,8 @@ def output_names(kind: str) -> tuple[str, ...]:
         return (f"{_UPLOADS[kind]}_{_PAGE}", _PAGE)
     if kind in _NAMES:
         return _NAMES[kind]
-    return (f"{kind.partition('-')[2]}_version",) if kind.startswith("build-") else ()
+    project = kind.removeprefix(BUILD_EXTENSION).removeprefix(_BUILDS)
+    return (f"{project}_version",) if kind.startswith(_BUILDS) else ()
 
 
 def outputs_of(cell: Cell, record: Record) -> dict[str, str]:

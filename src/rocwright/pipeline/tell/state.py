@@ -16,14 +16,16 @@ from rocwright.pipeline.tell.results import Caches, Gate, caches_of, failed_test
 from rocwright.store.lease import LEASES, PACE
 from rocwright.store.objects.protocol import ObjectStore
 
-# `reused`: the result was there; `blocked`: what it needs failed or was left out.
-State = Literal["done", "reused", "skipped", "failed", "dry", "running", "waiting", "blocked"]
+# `reused`: the result was there; `blocked`: what it needs failed or was left out; `tolerated`: it failed or
+# is blocked, and the run does without it.
+State = Literal["done", "reused", "skipped", "failed", "dry", "running", "waiting", "blocked", "tolerated"]
 STATES: tuple[State, ...] = (
     "failed",
     "blocked",
     "running",
     "waiting",
     "dry",
+    "tolerated",
     "skipped",
     "reused",
     "done",
@@ -119,7 +121,10 @@ def run_state(plan: Plan, records: Mapping[str, Record], running: Collection[str
     """Judge every cell, pure; `running` are ids of cells that a machine holds a lease of."""
     cells: dict[str, CellState] = {}
     for cell in plan.cells:
-        cells[cell.id] = _cell_state(cell, records.get(cell.id), cell.id in running, cells)
+        state = _cell_state(cell, records.get(cell.id), cell.id in running, cells)
+        if cell.id in plan.spare and state.state in ("failed", "blocked"):
+            state = msgspec.structs.replace(state, state="tolerated")
+        cells[cell.id] = state
     path, seconds = _longest(plan, cells)
     counted = Counter(cell.state for cell in cells.values())
     gates = [cell for cell in plan.cells if cell.kind == "gate" and cells[cell.id].state in _GOOD]
@@ -149,7 +154,8 @@ def _cell_state(
             return msgspec.structs.replace(known, state="skipped", why=cell.skip)
         if running:
             return msgspec.structs.replace(known, state="running")
-        stopped = [need for need in cell.needs if before[need].state in ("failed", "blocked")]
+        asked = [need for need in cell.needs if need not in cell.spare]
+        stopped = [need for need in asked if before[need].state in ("failed", "blocked", "tolerated")]
         if stopped:
             return msgspec.structs.replace(known, state="blocked", why=f"{stopped[0]} did not succeed")
         return known

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from rocwright.errors import Interrupted
 from rocwright.model.plan import Cell, Plan
 from rocwright.pipeline.carry import PACKAGES
+from rocwright.pipeline.define.kinds import BUILD_EXTENSION
 from rocwright.pipeline.records import Record
 from rocwright.pipeline.tell.reproduce import MINIATURE, Tested, pip_install, test_report, wanted
 from rocwright.pipeline.tell.results import (
@@ -212,8 +213,16 @@ def _ends(cell: Cell, record: Record, plan: Plan) -> list[str]:
     return [f"## {head}", "", *mini, *table(("", "Step", "Result"), rows)]
 
 
-_ORDER = "failed missing blocked dry skipped done"
-_MARKS = {"failed": "❌", "missing": "⚠️", "blocked": "⛔", "dry": "🔍", "skipped": "⏭️", "done": "✅"}
+_ORDER = "failed missing blocked tolerated dry skipped done"
+_MARKS = {
+    "failed": "❌",
+    "missing": "⚠️",
+    "blocked": "⛔",
+    "tolerated": "⚠️",
+    "dry": "🔍",
+    "skipped": "⏭️",
+    "done": "✅",
+}
 _TOLD: dict[str, Callable[[Cell, Record, Plan], list[str]]] = {
     "check": _check,
     "check-rocm": _check,
@@ -302,6 +311,8 @@ def _pytorch(plan: Plan) -> list[str]:
     projects: dict[tuple[str, str, str], dict[str, None]] = {}
     for cell in plan.cells:
         kind, _, project = cell.kind.partition("-")
+        if cell.kind.startswith(BUILD_EXTENSION):
+            project = cell.settings["extension"]
         if kind == "build" and cell.ref:
             place = (cell.platform, cell.python, cell.ref)
             built.setdefault(place, {})[cell.group] = None

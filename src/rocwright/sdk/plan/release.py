@@ -135,7 +135,7 @@ def plan_packages(tree: RocmTree, packaging: Packaging | None = None) -> SdkPlan
         "known_libraries": table.known_libraries,
         **chosen.facts,
     }
-    expanded = (f"{DEVEL.module}/tree/{path}" for path in devel.paths)
+    expanded = (f"{DEVEL.module}/{path}" for path in devel.paths)
     require_installable(wheels, expanded, windows=tree.windows)
     moved = devel.programs if packaging.split_compiler else ()
     compiler = console_commands(moved, table, "rocm_sdk_devel")

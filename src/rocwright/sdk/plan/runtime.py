@@ -1,8 +1,8 @@
 """Decide the Python packages of a ROCm: pure, from what was read to what will be written.
 
-Runtime packages hold no symbolic links: a shared library is shipped once, under its SONAME; a link to a
-program becomes a native launcher; a link to a data file a copy; a link to a directory is left out. The
-devel package brings the original layout back.
+Runtime packages hold no symbolic links: a shared library is shipped once, under its SONAME, and again by
+names without a version where the table asks for them; a link to a program becomes a native launcher; a link
+to a data file a copy; a link to a directory is left out. The devel package brings the original layout back.
 """
 
 from __future__ import annotations
@@ -89,6 +89,7 @@ def plan_runtime(
         edits += more
         dropped += [(f"{word}: {path}", reason) for path, reason in left]
     shipped = [*home.values(), *links]
+    shipped += _aliases(shipped, table)
     shared, parts = _disjoint(shipped, parts, layers=tree.parts, split=tree.split)
     if not any(file.package == "core" for file in shared):
         raise InvalidPrefix("no file of the prefix belongs to rocm-sdk-core", where=tree.root)
@@ -110,7 +111,7 @@ class _Search:
     def _set(self, sonames: list[tuple[str, str, str]]) -> None:
         self._sonames = sonames
         self._providers = Providers.of((f"{self._modules[p]}/{path}", name) for p, path, name in sonames)
-        # The devel tree has everything in one layout, one level deeper; a file that is linked into it must
+        # The devel tree has everything in one layout, and may be anywhere; a file that is linked into it must
         # find there what it needs, too.
         self._tree = Providers.of((path, name) for _, path, name in sonames)
 
@@ -236,6 +237,17 @@ def _alike(file: Shipped, other: Shipped, layer: Layer) -> bool:
     here = layer.files[file.origin]
     there = TreeFile(other.source.path, other.source.path.stat())
     return file.source.patch == other.source.patch and same_content(here, there)
+
+
+def _aliases(shipped: Sequence[Shipped], table: PackageTable) -> list[Shipped]:
+    """Libraries again, by the names without a version that the table wants for them."""
+    taken = {(file.package, file.path) for file in shipped}
+    return [
+        replace(file, path=path)
+        for file in shipped
+        for path in table.aliases_of(file.package, file.path)
+        if (file.package, path) not in taken
+    ]
 
 
 def _links(

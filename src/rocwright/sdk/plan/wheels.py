@@ -129,11 +129,14 @@ class Maker:
     def devel(
         self, payload: DevelPayload, archive: tuple[str, Source], compiler: Mapping[str, str]
     ) -> WheelPlan:
-        """rocm-sdk-devel with its archive (member name, bytes); `compiler` are its console commands."""
+        """rocm-sdk-devel with its archive (member name, bytes); `compiler` are its console commands.
+
+        All of it is in the pure package; the package with the files comes when they are expanded.
+        """
         members = [
-            Member(f"{DEVEL.module}/__init__.py", BytesSource(self._init("devel", ()))),
-            Member(f"{DEVEL.module}/{archive[0]}", archive[1]),
-            Member(f"{DEVEL.module}/_devel.json", BytesSource(payload.manifest)),
+            Member(f"{DEVEL.pure}/__init__.py", BytesSource(self._init("devel", ()))),
+            Member(f"{DEVEL.pure}/{archive[0]}", archive[1]),
+            Member(f"{DEVEL.pure}/_devel.json", BytesSource(payload.manifest)),
             *_pure("devel", DEVEL),
         ]
         points: dict[str, Mapping[str, str]] = {"cmake.prefix": {"rocm": "rocm_sdk_devel.cmake"}}

@@ -20,6 +20,7 @@ import msgspec
 
 from rocwright.errors import IntegrityError, InvalidInput, InvalidWheel, RocwrightError, Unreachable
 from rocwright.model.sets import FileEntry
+from rocwright.model.variants import WHEEL_FILE, InvalidVariant, Variants, same_properties
 from rocwright.store.adopt.metadata import ranged_metadata, write_stub
 from rocwright.store.adopt.offered import Offered
 from rocwright.store.adopt.pages import at_once
@@ -146,13 +147,29 @@ class Fetcher:
         return act
 
     def _entry(self, one: Offered) -> FileEntry:
+        entry = self._described(one)
+        if one.stated is not None and isinstance(entry.variant, Variants):
+            own = entry.variant.variants[one.label]
+            if not same_properties(own, one.stated):
+                raise InvalidVariant(
+                    f"the index states other properties of {one.name} than the wheel itself",
+                    where=one.name,
+                    next_step="tell whoever runs the index: what it gives a machine is not for it",
+                )
+        return entry
+
+    def _described(self, one: Offered) -> FileEntry:
         if self.web is None or one.name in self.downloaded or one.link.sha256 is None:
             return describe_file(self.path(one))
         told = self._told[one.name]
         if isinstance(told, RocwrightError):
             raise told
+        # What a variant states of itself does not stand in METADATA, and an index may state it otherwise.
+        variant = self._inside(self.web, one, WHEEL_FILE).metadata if one.label else None
+        if one.name in self.downloaded:
+            return describe_file(self.path(one))
         # The same checks of name and requirements as for a file that is here.
-        entry = describe_file(write_stub(self.scratch / "stubs", one.name, told.metadata))
+        entry = describe_file(write_stub(self.scratch / "stubs", one.name, told.metadata, variant))
         size = one.link.size if one.link.size is not None else told.size
         if size is None:
             size = self.web.size(one.link.url)
@@ -214,14 +231,17 @@ class Fetcher:
             self._keep(digest, data)
         return Told(data, beside=True)
 
-    def _inside(self, web: Web, one: Offered) -> Told:
+    def _inside(self, web: Web, one: Offered, member: str = "METADATA") -> Told:
         # Whose METADATA this is, nobody vouches for but this address: so it is kept under both.
-        name = hashlib.sha256(f"{one.link.url}\n{one.link.sha256}".encode()).hexdigest()
+        key = (one.link.url, str(one.link.sha256), *([member] if member == WHEEL_FILE else []))
+        name = hashlib.sha256("\n".join(key).encode()).hexdigest()
         if one.link.sha256 is not None and (kept := self._kept(name, any_content=True)) is not None:
             return Told(kept)
         try:
             into = self._place(one) if self.whole else None
-            data, size, whole = ranged_metadata(web, one.link.url, one.name, one.link.size, into)
+            data, size, whole = ranged_metadata(
+                web, one.link.url, one.name, one.link.size, into, member=member
+            )
         except Refused as error:
             error.what = f"{one.name} is on the index, and cannot be read: {error.what}"
             error.next_step = "tell whoever runs the index; leave this build out until it is uploaded again"

@@ -8,13 +8,14 @@ fit is named: the file, its requirement, the file that would have been needed.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
+from rocwright.model.variants import split_label
 from rocwright.store.adopt.offered import (
     Catalogue,
     Node,
@@ -38,6 +39,16 @@ class Needs:
     requires: tuple[Requirement, ...] = ()
     extras: tuple[str, ...] = ()
     unreadable: str | None = None
+
+
+def together(needs: Iterable[Needs]) -> Needs:
+    """What several files of a version require, each requirement and extra once."""
+    found = list(needs)
+    return Needs(
+        tuple({str(line): line for one in found for line in one.requires}.values()),
+        tuple(dict.fromkeys(extra for one in found for extra in one.extras)),
+        next((one.unreadable for one in found if one.unreadable is not None), None),
+    )
 
 
 @dataclass(frozen=True)
@@ -304,4 +315,4 @@ def _newest(versions: Collection[str]) -> list[str]:
 
 
 def _ending(one: Offered) -> str:
-    return "-".join(one.name.rsplit("-", 3)[1:]) if one.is_wheel else ".tar.gz"
+    return "-".join(split_label(one.name)[0].rsplit("-", 3)[1:]) if one.is_wheel else ".tar.gz"

@@ -11,12 +11,12 @@ import zipfile
 import zlib
 from pathlib import Path
 
-from packaging.utils import parse_wheel_filename
-
 from rocwright.errors import InvalidWheel
+from rocwright.model.variants import WHEEL_FILE, split_label
 from rocwright.system.files import atomic_write
 from rocwright.system.http import Web
 from rocwright.wheel.metadata import render_wheel_file, wheel_filename
+from rocwright.wheel.tags import parse_wheel_name
 
 # A wheel's directory is at its end, METADATA mostly right before. That of torch needs 1.7 MB of 190.
 _TAIL, _LARGE_TAIL, _LARGE = 64 << 10, 2 << 20, 16 << 20
@@ -97,9 +97,11 @@ class RangedFile(io.RawIOBase):
 
 
 def ranged_metadata(
-    web: Web, url: str, name: str, size: int | None, into: Path | None = None
+    web: Web, url: str, name: str, size: int | None, into: Path | None = None, *, member: str = "METADATA"
 ) -> tuple[bytes, int, bool]:
     """METADATA of a remote wheel, the wheel's size, and whether the server ignored that a part was asked for.
+
+    Another `member` of the dist-info directory, where one is named.
 
     A wheel that came as a whole, for that or because it is so small, is in `into` then, so that it need not
     be fetched again. Raises `InvalidWheel` for a file that is not a complete wheel.
@@ -111,12 +113,12 @@ def ranged_metadata(
             found = [
                 info
                 for info in archive.infolist()
-                if info.filename.count("/") == 1 and info.filename.endswith(".dist-info/METADATA")
+                if info.filename.count("/") == 1 and info.filename.endswith(f".dist-info/{member}")
             ]
             if len(found) != 1:
-                raise InvalidWheel(f"{name} has {len(found)} METADATA members, expected one", where=name)
+                raise InvalidWheel(f"{name} has {len(found)} {member} members, expected one", where=name)
             if found[0].file_size > _MOST_METADATA:
-                raise InvalidWheel(f"METADATA of {name} has {found[0].file_size:,} bytes", where=name)
+                raise InvalidWheel(f"{member} of {name} has {found[0].file_size:,} bytes", where=name)
             return archive.read(found[0]), remote.size, remote.ignored
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, OSError, RuntimeError) as error:
         raise InvalidWheel(
@@ -126,14 +128,16 @@ def ranged_metadata(
         ) from error
 
 
-def write_stub(folder: Path, name: str, metadata: bytes) -> Path:
-    """The wheel of this name with this METADATA, in `folder`."""
+def write_stub(folder: Path, name: str, metadata: bytes, variant: bytes | None = None) -> Path:
+    """The wheel of this name with this METADATA, in `folder`; `variant` is what it states of itself."""
     info = "-".join(name.split("-")[:2]) + ".dist-info"
-    tag = "-".join(name.removesuffix(".whl").rsplit("-", 3)[1:])
+    tag = "-".join(split_label(name)[0].removesuffix(".whl").rsplit("-", 3)[1:])
     members = {
         f"{info}/METADATA": metadata,
         f"{info}/WHEEL": render_wheel_file(tag, root_is_purelib=False, generator="rocwright"),
     }
+    if variant is not None:
+        members[f"{info}/{WHEEL_FILE}"] = variant
     record = "".join(f"{member},,\n" for member in (*members, f"{info}/RECORD"))
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / name
@@ -146,5 +150,5 @@ def write_stub(folder: Path, name: str, metadata: bytes) -> Path:
 def stub_name(project: str, version: str) -> str:
     """The name of a wheel that stands for an sdist."""
     name = wheel_filename(project, version, "py3-none-any")
-    parse_wheel_filename(name)
+    parse_wheel_name(name)
     return name

@@ -19,14 +19,15 @@ from packaging.utils import (
     InvalidWheelFilename,
     canonicalize_name,
     parse_sdist_filename,
-    parse_wheel_filename,
 )
 from packaging.version import InvalidVersion, Version
 
+from rocwright.data import load_table
 from rocwright.errors import InvalidInput
 from rocwright.model.gpu import is_target
 from rocwright.model.patterns import any_pattern
-from rocwright.wheel.tags import platform_of, serves
+from rocwright.model.variants import INDEX_END, Properties, VariantTable
+from rocwright.wheel.tags import parse_wheel_name, platform_of, serves
 
 # As a manifest takes them: a name becomes part of a path and of a URL.
 _FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+!-]*")
@@ -60,12 +61,18 @@ class Link:
 
 @dataclass(frozen=True)
 class Offered:
-    """A wheel or sdist that an index offers; `tags` are those of the name, none for an sdist."""
+    """A wheel or sdist that an index offers; `tags` are those of the name, none for an sdist.
+
+    `label` is that of a variant, and `stated` the properties that the index states of it, None where it does
+    not.
+    """
 
     link: Link
     project: str
     version: str
     tags: frozenset[str] = frozenset()
+    label: str = ""
+    stated: Properties | None = field(default=None, compare=False)
 
     @property
     def name(self) -> str:
@@ -102,14 +109,21 @@ class Catalogue:
 
 @dataclass
 class OfferedFiles:
-    """Files gathered from pages; `notes` say what was left out, and why."""
+    """Files gathered from pages; `notes` say what was left out, and why.
+
+    `stating` are links to what is stated of variants, by name.
+    """
 
     files: dict[str, Offered] = field(default_factory=dict)
+    stating: dict[str, Link] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
     def add(self, links: Iterable[Link]) -> None:
         """Take in what can be a distribution; the first of two equal names counts."""
         for link in links:
+            if link.name.endswith(INDEX_END):
+                self.stating.setdefault(link.name, link)
+                continue
             found = _offered(link)
             if isinstance(found, str):
                 self.notes.append(found)
@@ -146,8 +160,8 @@ def _offered(link: Link) -> Offered | str:
         return f"{link.name[:40]!r}… has {len(link.name):,} letters, more than a file name can have"
     try:
         if link.name.endswith(".whl"):
-            project, version, _, tags = parse_wheel_filename(link.name)
-            return Offered(link, project, str(version), frozenset(map(str, tags)))
+            project, version, _, tags, label = parse_wheel_name(link.name)
+            return Offered(link, project, str(version), frozenset(map(str, tags)), label)
         project, version = parse_sdist_filename(link.name)
         return Offered(link, canonicalize_name(project), str(version))
     except (InvalidWheelFilename, InvalidSdistFilename, InvalidVersion) as error:
@@ -282,6 +296,17 @@ class SetChoice:
         target = device_of(project)[1]
         return not (self.targets and target) or target in self.targets
 
+    def takes(self, one: Offered) -> bool:
+        """Whether a file is for a target that is asked for, or for none."""
+        values = _gpus(one.stated) if self.targets and one.stated else ()
+        return (not values or any(value in self.targets for value in values)) and self.is_for(one.project)
+
+
+def _gpus(properties: Properties) -> tuple[str, ...]:
+    """The targets whose GPUs a variant is for; none where it does not depend on them."""
+    amd = load_table("variants", VariantTable).provider
+    return properties.get(amd.namespace, {}).get(amd.feature, ())
+
 
 def select(catalogue: Catalogue, wanted: SetChoice, gone: Collection[str] = ()) -> Catalogue:
     """The catalogue without what cannot be meant, and without `gone`, files that cannot be had.
@@ -298,7 +323,7 @@ def select(catalogue: Catalogue, wanted: SetChoice, gone: Collection[str] = ()) 
 
 
 def _comes_into_question(one: Offered, wanted: SetChoice) -> bool:
-    if (one.link.yanked is not None and wanted.version is None) or not wanted.is_for(one.project):
+    if (one.link.yanked is not None and wanted.version is None) or not wanted.takes(one):
         return False
     if not one.is_wheel:
         return True

@@ -19,7 +19,9 @@ from urllib.parse import unquote, urldefrag, urljoin, urlsplit
 from packaging.utils import InvalidName, canonicalize_name
 
 from rocwright.errors import InvalidData, InvalidInput
+from rocwright.model.variants import INDEX_END
 from rocwright.store.adopt.offered import ENDINGS, Catalogue, Link, OfferedFiles
+from rocwright.store.adopt.variants import with_statements
 from rocwright.system.http import Refused, Web
 from rocwright.system.http_send import shown
 from rocwright.system.parallel import in_order
@@ -74,8 +76,9 @@ class Reading:
             self.notes += [f"the index says of {name}: {one}" for one in page.said]
             if name in self.pages and not page.files:
                 self.notes.append(f"the index lists {name}, and no file of it")
+        by_project = with_statements(gathered, web)
         self.notes += gathered.notes
-        files = {**self.catalogue.files, **dict.fromkeys(wanted, ()), **gathered.by_project()}
+        files = {**self.catalogue.files, **dict.fromkeys(wanted, ()), **by_project}
         self.catalogue = replace(self.catalogue, files=files)
 
 
@@ -131,20 +134,21 @@ def read_folder(folder: Path) -> Reading:
     if not folder.is_dir():
         raise InvalidInput(f"{folder} is not a folder", where=folder, next_step="give a folder of wheels")
     gathered = OfferedFiles()
-    paths = (path for path in sorted(folder.iterdir()) if path.name.endswith(ENDINGS) and path.is_file())
+    ends = (*ENDINGS, INDEX_END)
+    paths = (path for path in sorted(folder.iterdir()) if path.name.endswith(ends) and path.is_file())
     gathered.add(Link(path.name, path.resolve().as_uri(), size=path.stat().st_size) for path in paths)
     if not gathered.files:
         raise InvalidInput(
             f"{folder} contains no wheels or sdists", where=folder, next_step="give a folder of wheels"
         )
-    files = gathered.by_project()
+    files = with_statements(gathered, folder)
     return Reading(None, folder.name, Catalogue(files, frozenset(files)), gathered.notes)
 
 
 def _flat(web: Web, address: str, page: Page) -> Reading:
     gathered = OfferedFiles()
     gathered.add(page.files)
-    files = gathered.by_project()
+    files = with_statements(gathered, web)
     return Reading(web, address, Catalogue(files, frozenset(files)), [*page.notes, *gathered.notes])
 
 
@@ -354,7 +358,7 @@ def _html_page(text: str, url: str, enter: Enter) -> Page:
             notes.append(f"a link of {shown(url)} is not an address: {anchor['href']!r}")
             continue
         name = unquote(posixpath.basename(parts.path))
-        if name.endswith(ENDINGS):
+        if name.endswith((*ENDINGS, INDEX_END)):
             try:
                 files.append(_html_link(name, enter(target), fragment, anchor, base, enter))
             except InvalidInput as error:

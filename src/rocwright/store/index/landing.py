@@ -345,8 +345,16 @@ def _entry(
         f"{_boards(targets, table) if offer.current else ''}<p>{escape(what)}</p>\n"
         f'<pre><code class="pip">{escape(pip_line(offer, index, target))}</code></pre>\n'
         f'<pre><code class="uv">{escape(uv_line(offer, index, target))}</code></pre>\n'
-        f'<p class="set">{_about(offer, targets)}</p>\n</section>\n'
+        f'<p class="set">{_about(offer, targets)}{_by_itself(offer, index)}</p>\n</section>\n'
     )
+
+
+def _by_itself(offer: Offer, index: str) -> str:
+    """What installs it without a choice of a GPU, where the set has variants."""
+    if not offer.variants:
+        return ""
+    line = f"rocwright-detect view {index}"
+    return f"<br>Without choosing a GPU: <code>{escape(line)}</code>, then the line for uv that it prints"
 
 
 def _boards(targets: Sequence[str], table: LandingTable) -> str:

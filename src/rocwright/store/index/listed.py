@@ -202,10 +202,13 @@ def _said(name: str, value: str) -> str:
     return f' data-{name}="{escape(value)}"'
 
 
-def flat_page(files: Iterable[ListedFile], *, title: str, base: str) -> str:
-    """One flat page for `pip install --find-links <url of the page>`, of files from wherever they are."""
+def flat_page(files: Iterable[ListedFile], *, title: str, base: str, stated: str = "") -> str:
+    """One flat page for `pip install --find-links <url of the page>`, of files from wherever they are.
+
+    `stated` are lines about their variants.
+    """
     lines = "".join(file_line(one, address(one, base)) for one in newest_last(files))
-    return page(title, lines.encode()).decode()
+    return page(title, (lines + stated).encode()).decode()
 
 
 def root_page(projects: Iterable[str]) -> str:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from email.parser import HeaderParser
 from pathlib import Path
 
+from msgspec import UNSET
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.utils import canonicalize_name
@@ -65,10 +66,12 @@ def for_target(project: str, target: str) -> bool:
 def lock_set(one: ListedSet, target: str, *, base_url: str | None) -> str:
     """The lock of a set's own files for one target; `base_url` is the root of the store, ending with `/`.
 
-    With None it leads to the files by their way from beside the set, so that a store can be moved.
+    With None it leads to the files by their way from beside the set, so that a store can be moved. The
+    target is chosen, so wheels that choose are left out: no installer takes variants from a lock yet.
     """
     digest = set_id(one.manifest)
-    listed = [file for file in newest_last(listed_files([one])) if for_target(file.entry.project, target)]
+    plain = (file for file in newest_last(listed_files([one])) if file.entry.variant is UNSET)
+    listed = [file for file in plain if for_target(file.entry.project, target)]
     by_project: dict[str, list[ListedFile]] = {}
     for file in listed:
         by_project.setdefault(file.entry.project, []).append(file)

@@ -10,9 +10,10 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
+from msgspec import UNSET
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.tags import Tag
-from packaging.utils import InvalidWheelFilename, parse_wheel_filename
+from packaging.utils import InvalidWheelFilename
 
 from rocwright.device_code.tree.names import packages_of
 from rocwright.errors import InvalidInput
@@ -24,7 +25,7 @@ from rocwright.store.index.listed import ListedSet
 from rocwright.store.index.lock import versions
 from rocwright.store.layout import channel_prefix
 from rocwright.store.sets.find import ranked, versions_of
-from rocwright.wheel.tags import STABLE
+from rocwright.wheel.tags import STABLE, parse_wheel_name
 
 # Stands in a requirement for the target that somebody chose.
 TARGET = "TARGET"
@@ -40,6 +41,7 @@ class Offer(msgspec.Struct, frozen=True):
     `TARGET` where the chosen target goes. `prereleases` says that installers must be told to take them,
     `outside` names what the set needs and the index does not have. `pinned` says that the set has pages with
     its pins and a lock for each target. `current` is false where a set of a higher version offers the same.
+    With `variants`, an installer that speaks these chooses the target by itself.
     """
 
     family: str
@@ -56,6 +58,7 @@ class Offer(msgspec.Struct, frozen=True):
     outside: tuple[str, ...]
     pinned: bool
     current: bool
+    variants: bool = False
 
 
 def offers_of(family: str, sets: Sequence[ListedSet], table: LandingTable) -> tuple[Offer, ...]:
@@ -116,6 +119,7 @@ def _of_set(family: str, one: ListedSet, table: LandingTable, here: set[str]) ->
             pinned=all(len(found) == 1 for found in versions(one.manifest).values()),
             outside=tuple(sorted({name for entry in entries for name in entry.depends} - here)),
             current=True,
+            variants=any(entry.variant is not UNSET for entry in entries),
         )
 
 
@@ -226,7 +230,7 @@ _PYTHON = re.compile(r"(?P<kind>cp|py)3(?P<minor>[0-9]*)")
 def tags_of(entry: FileEntry) -> frozenset[Tag]:
     """The tags of a wheel; none for an sdist, and for a name that no installer reads."""
     try:
-        return parse_wheel_filename(entry.name)[3]
+        return parse_wheel_name(entry.name)[3]
     except InvalidWheelFilename:
         return frozenset()
 

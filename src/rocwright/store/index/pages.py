@@ -23,8 +23,10 @@ from typing import NamedTuple
 import msgspec
 
 from rocwright import __version__
+from rocwright.data import load_table
 from rocwright.errors import InvalidData
 from rocwright.model.sets import FileEntry, canonical_json
+from rocwright.model.variants import VariantTable
 from rocwright.store.index.listed import (
     LINE_END,
     REPOSITORY_VERSION,
@@ -35,6 +37,7 @@ from rocwright.store.index.listed import (
     address,
     by_project,
     file_line,
+    link,
     listed_files,
     newest_last,
     page,
@@ -49,6 +52,7 @@ from rocwright.store.index.projects import (
     read_facts,
     version_of,
 )
+from rocwright.store.index.stated import StatedFile, all_there, stated_line, stated_variants
 from rocwright.store.layout import FLAT_PAGE, JSON_PAGES
 from rocwright.store.objects.protocol import ObjectStore, read_there
 
@@ -60,10 +64,11 @@ _PAGE = re.compile(
 
 
 class ProjectPages(NamedTuple):
-    """The pages of one project in a view."""
+    """The pages of one project in a view, and what they lead to besides files: by key."""
 
     html: bytes
     json: bytes
+    stated: Mapping[str, bytes]
 
 
 def view_pages(
@@ -74,7 +79,8 @@ def view_pages(
     `prefix` ends with `/`, or is empty for a view at the root of the store. A client reads several pages,
     each perhaps as old as its `max_age`: a project stands behind those it depends on, the flat page and the
     roots last. `facts` are what is said of projects, by name.
-    Raises `InvalidData` for a file whose project or version is none.
+    Raises `InvalidData` for a file whose project or version is none, `InvalidVariant` where wheels of a
+    version contradict each other about variants.
     """
     listed = tuple(files)
     return pages_beside({}, listed, prefix, dependency_order(one.entry for one in listed), facts)
@@ -91,18 +97,17 @@ def pages_beside(
 
     `order` is the `dependency_order` of the whole view.
     """
-    # The flat page is as deep as those of projects, so their lines are its lines; JSON is one folder deeper.
-    base = "../" * (prefix.count("/") + 1)
     projects = tuple(order)
     rendered = {
-        project: _project(project, listed, base, facts.get(project, NOTHING))
+        project: _project(project, listed, prefix, facts.get(project, NOTHING))
         for project, listed in by_project(files).items()
     }
     pages: dict[str, bytes] = {}
     for project in projects:
         keys = project_keys(prefix, project)
         if project in rendered:
-            pages.update(zip(keys, rendered[project], strict=True))
+            html, json, stated = rendered[project]
+            pages.update({**stated, **dict(zip(keys, (html, json), strict=True))})
     lines = {**there, **{project: flat_lines(own.html) for project, own in rendered.items()}}
     pages[f"{prefix}{FLAT_PAGE}"] = page(prefix.rstrip("/"), *(lines[project] for project in sorted(lines)))
     pages[f"{prefix}index.html"] = root_page(projects).encode()
@@ -110,13 +115,18 @@ def pages_beside(
     return pages
 
 
-def _project(project: str, files: list[ListedFile], base: str, facts: ProjectFacts) -> ProjectPages:
+def _project(project: str, files: list[ListedFile], prefix: str, facts: ProjectFacts) -> ProjectPages:
+    # The flat page is as deep as those of projects, so their lines are its lines; JSON is one folder deeper.
+    base = "../" * (prefix.count("/") + 1)
     # Project by project, so that what a project took in memory serves for the next.
     placed = [(one, address(one, base)) for one in files if facts.offered]
-    lines = "".join([file_line(*pair) for pair in placed]).encode()
-    version = version_of(facts, provenance=b' data-provenance="' in lines)
-    html = page(_title(project), lines, version=version, more=html_facts(facts))
-    return ProjectPages(html, sorted_json(project, placed, up="../", facts=facts, version=version))
+    stated = stated_variants((one for one, _ in placed), prefix)
+    lines = "".join([*(file_line(*pair) for pair in placed), *(stated_line(one, base) for one in stated)])
+    version = version_of(facts, provenance=' data-provenance="' in lines)
+    html = page(_title(project), lines.encode(), version=version, more=html_facts(facts))
+    beside = [_stated_file(one, link(one.key, f"../{base}")) for one in stated]
+    json = sorted_json(project, placed, up="../", facts=facts, version=version, beside=beside)
+    return ProjectPages(html, json, {one.key: one.data for one in stated})
 
 
 def _title(project: str) -> str:
@@ -213,8 +223,12 @@ def sorted_json(
     up: str = "",
     facts: ProjectFacts = NOTHING,
     version: str | None = None,
+    beside: Sequence[_File] = (),
 ) -> bytes:
-    """As `project_json`, of files in order with their addresses; `up` leads from here to where these hold."""
+    """As `project_json`, of files in order with their addresses; `up` leads from here to where these hold.
+
+    `beside` is listed behind the files.
+    """
     meta, own = json_facts(facts)
     return msgspec.json.encode(
         {
@@ -222,13 +236,17 @@ def sorted_json(
             "name": project,
             **own,
             "versions": list(dict.fromkeys(one.entry.version for one, _ in files)),
-            "files": [_file(one, url if "://" in url else up + url) for one, url in files],
+            "files": [*(_file(one, url if "://" in url else up + url) for one, url in files), *beside],
         }
     )
 
 
 def _attested(files: Iterable[tuple[ListedFile, str]]) -> bool:
     return any(one.provenance is not None for one, _ in files)
+
+
+def _stated_file(one: StatedFile, url: str) -> _File:
+    return _File(one.name, url, _Sha256(one.sha256), len(one.data), upload_time=one.uploaded)
 
 
 def _file(one: ListedFile, url: str) -> _File:
@@ -279,7 +297,8 @@ def sealed_view(
             html, json = read_there(store, html_key), read_there(store, json_key)
             if html is None or json is None:
                 continue
-            if _seal(origins[project], _sha256(html), _sha256(json)) == seals[project]:
+            sealed = _seal(origins[project], _sha256(html), _sha256(json)) == seals[project]
+            if sealed and all_there(html, there):
                 lines[project] = flat_lines(html)
     files = listed_files(sets.values(), where=prefix, without=lines.keys())
     order = dependency_order(entry for one in sets.values() for entry in one.manifest.files)
@@ -314,7 +333,8 @@ def _origins(prefix: str, sets: Mapping[str, ListedSet], facts: Mapping[str, Pro
 @lru_cache(maxsize=1)
 def _form() -> str:
     """Differs where another version of this program may render otherwise: a sample of all that pages say."""
-    wheel = FileEntry("a-1+b-py3-none-any.whl", "0" * 64, 1, "a", "1+b", "<4", "1" * 64, ("b",))
+    said = load_table("variants", VariantTable).selector(None)
+    wheel = FileEntry("a-1+b-py3-none-any-null.whl", "0" * 64, 1, "a", "1+b", "<4", "1" * 64, ("b",), said)
     sdist = FileEntry("a-2.tar.gz", "2" * 64, 2, "a", "2")
     files = (
         ListedFile(wheel, f"files/{wheel.sha256}/{wheel.name}", uploaded="2026-01-01T00:00:00Z"),

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 from rocwright.errors import IntegrityError, InvalidInput, UsageError
 from rocwright.model.sets import SetManifest, set_id
+from rocwright.model.variants import INDEX_END, InvalidVariant, parse_variants
 from rocwright.store.adopt.offered import Link
 from rocwright.store.adopt.pages import Page, parse_page
 from rocwright.store.layout import FLAT_PAGE, JSON_PAGES, SIMPLE_JSON
@@ -77,10 +78,11 @@ def verify_served(
     with Web() as web:
         visit = _Visit(web, web.enter(url).rstrip("/") + "/", threads, own, note)
         listed = visit.view()
-        asked = [one for one in listed if names is None or one.name in names]
+        asked = [one for one in listed if names is None or one.name in names or one.name.endswith(INDEX_END)]
         visit.each(visit.file, each("asking for", asked))
         faults = tuple(sorted(visit.faults, key=lambda one: (one.url, one.what)))
-        return ServedView(visit.url, len(visit.pages), len(asked), web.requests, faults)
+        files = sum(not one.name.endswith(INDEX_END) for one in asked)
+        return ServedView(visit.url, len(visit.pages), files, web.requests, faults)
 
 
 def verify_listed(store: ObjectStore, prefix: str, manifest: SetManifest) -> ServedView:
@@ -173,7 +175,10 @@ class _Visit:
                 self.fault(where, f"differs from the page of its project about {name}")
 
     def file(self, one: Link) -> None:
-        """Ask for a file's size and its METADATA."""
+        """Ask for a file's size and its METADATA; what states variants is read."""
+        if one.name.endswith(INDEX_END):
+            self._variants(one)
+            return
         try:
             size: int | None = self.web.size(one.url)
         except Refused as error:
@@ -193,6 +198,19 @@ class _Visit:
             return
         if isinstance(one.metadata, str) and hashlib.sha256(data).hexdigest() != one.metadata:
             self.fault(f"{one.url}.metadata", "is not the METADATA that the page names")
+
+    def _variants(self, one: Link) -> None:
+        try:
+            data = self.web.get(one.url, limit=_MOST_METADATA).body
+            parse_variants(data, where=one.name)
+        except Refused as error:
+            self.fault(one.url, f"is linked to, but not there ({error.status})")
+            return
+        except InvalidVariant as error:
+            self.fault(one.url, error.what)
+            return
+        if one.sha256 is not None and hashlib.sha256(data).hexdigest() != one.sha256:
+            self.fault(one.url, "is not what the page names")
 
     def _page(self, url: str, kinds: tuple[str, ...]) -> Page:
         return self._read(url, self._asked(url, kinds[0]), kinds)

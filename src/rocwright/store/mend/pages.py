@@ -9,6 +9,7 @@ from contextlib import suppress
 
 from rocwright.data.toml import plain
 from rocwright.errors import InvalidData, RocwrightError
+from rocwright.model.variants import INDEX_END
 from rocwright.store.adopt.offered import Link
 from rocwright.store.adopt.pages import parse_page
 from rocwright.store.index.set_pages import set_pages
@@ -33,7 +34,8 @@ def links_of(store: ObjectStore, prefix: str) -> tuple[Link, ...]:
                 found.setdefault((link.name, link.sha256), link)
     for stored in store.list(f"{prefix}{JSON_PAGES}"):
         found.update({(link.name, link.sha256): link for link in _links(store, stored.key)})
-    return tuple(found.values())
+    # What is stated of variants follows from the files.
+    return tuple(link for link in found.values() if not link.name.endswith(INDEX_END))
 
 
 def _links(store: ObjectStore, key: str) -> tuple[Link, ...]:

@@ -26,6 +26,7 @@ from rocwright.model.sets import (
     parse_statement,
     set_id,
 )
+from rocwright.model.variants import split_label
 from rocwright.store.adopt.metadata import write_stub
 from rocwright.store.damage import DAMAGED, MISSING, how, put_file_right, set_aside
 from rocwright.store.layout import file_key, metadata_key, set_prefix
@@ -208,7 +209,9 @@ def _described(bench: Bench, digest: str) -> SetManifest | None:
 
 def _entry(bench: Bench, name: str, sha256: str, size: int | None) -> FileEntry:
     store, work = bench.store, bench.copies.work / "described"
-    metadata = read_there(store, metadata_key(sha256, name)) if name.endswith(_WHEEL) else None
+    # What a variant states does not stand in its METADATA.
+    enough = name.endswith(_WHEEL) and split_label(name)[1] is None
+    metadata = read_there(store, metadata_key(sha256, name)) if enough else None
     if metadata:
         found = describe_file(write_stub(work / sha256, name, metadata))
     else:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import secrets
-from collections.abc import Callable, Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import ContextVar
 from pathlib import Path
@@ -37,6 +38,8 @@ class Block:
         self._found: dict[Path, None] = {}
         self._folders: dict[Path, bool] = {}
         self._gone: set[Path] = set()
+        # Folders of what was removed, with the root of their store.
+        self._left: dict[Path, Path] = {}
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="sync")
 
     def write(
@@ -75,7 +78,7 @@ class Block:
         def step() -> None:
             with _told(path):
                 if _unlink(path):
-                    _remove_empty(path, root)
+                    self._left[path.parent] = root
 
         if sync:
             self._touch(path, root)
@@ -110,7 +113,8 @@ class Block:
                 future.result()
         for step in self._steps:
             step()
-        self._steps, self._syncing, self._size = [], [], 0
+        _remove_empty(self._left)
+        self._steps, self._syncing, self._size, self._left = [], [], 0, {}
         self._gone.clear()
 
     def settle(self) -> None:
@@ -230,11 +234,18 @@ def _unlink(path: Path) -> bool:
     return True
 
 
-def _remove_empty(path: Path, root: Path) -> None:
-    for folder in path.parents:
-        if folder == root:
-            return
-        try:
-            folder.rmdir()
-        except OSError:
-            return
+def _remove_empty(left: Mapping[Path, Path]) -> None:
+    """Remove folders, each with its root, and those above, where they are empty.
+
+    The deepest first, so that each is tried once: one of many files takes long to say that it is not empty.
+    """
+    levels: defaultdict[int, dict[Path, Path]] = defaultdict(dict)
+    for folder, root in left.items():
+        levels[len(folder.parts)][folder] = root
+    for depth in range(max(levels, default=0), 0, -1):
+        for folder, root in levels[depth].items():
+            if folder == root:
+                continue
+            with contextlib.suppress(OSError):
+                folder.rmdir()
+                levels[depth - 1][folder.parent] = root

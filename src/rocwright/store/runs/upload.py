@@ -8,10 +8,13 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+from msgspec import UNSET
+
 from rocwright.errors import IntegrityError, InvalidInput, Unreachable
 from rocwright.model.gpu import in_order, is_target
 from rocwright.model.sets import FileEntry, canonical_json
 from rocwright.store.index.listed import ListedFile, flat_page
+from rocwright.store.index.stated import stated_line, stated_of_all
 from rocwright.store.layout import KINDS, Kind
 from rocwright.store.objects.durable import together
 from rocwright.store.objects.protocol import ObjectStore
@@ -157,6 +160,7 @@ def upload_run(
     run = Run(run_id, platform, external_repo)
     entries = _described(paths, run, kind)
     plan = plan_upload(store, entries, run, group, kind)
+    stated_of_all(ListedFile(entry, entry.name) for entry in plan.files)
     by_name = {path.name: path for path in paths}
     with together():
         for entry in each("uploading", entries, size=lambda entry: entry.size):
@@ -196,7 +200,8 @@ def _write_pages(
     while (held := {each: file_records(store, run.prefix(each, group)) for each in KINDS}) != before:
         key = f"{run.prefix(kind, group)}index.html"
         own = [ListedFile(entry, entry.name) for entry in held[kind]]
-        page = flat_page(own, title=key.removesuffix("/index.html"), base="")
+        stated = _put_stated(store, own, run.prefix(kind, group))
+        page = flat_page(own, title=key.removesuffix("/index.html"), base="", stated=stated)
         store.put_bytes(key, page.encode(), overwrite=True)
         _write_combined(store, run, group, held)
         files = (RunFile(entry.name, entry.sha256, entry.size) for entry in held[kind])
@@ -215,8 +220,18 @@ def _write_combined(
     listed = {
         entry.name: ListedFile(entry, below[kind] + entry.name) for kind in KINDS for entry in held[kind]
     }
-    page = flat_page(listed.values(), title=key.removesuffix("/index.html"), base=up)
+    stated = _put_stated(store, listed.values(), key.removesuffix("index.html"))
+    page = flat_page(listed.values(), title=key.removesuffix("/index.html"), base=up, stated=stated)
     store.put_bytes(key, page.encode(), overwrite=True)
+
+
+def _put_stated(store: ObjectStore, listed: Iterable[ListedFile], place: str) -> str:
+    """Write what states the variants among these files beside the page that lists them; its lines there."""
+    found = stated_of_all(listed)
+    for one in found:
+        # Its name has its digest: whoever was first wrote the same.
+        store.put_bytes(f"{place}{one.key}", one.data, overwrite=True)
+    return "".join(stated_line(one, "") for one in found)
 
 
 # -- what an upload tells a workflow: outputs for later jobs, a summary with the line that installs it
@@ -227,7 +242,9 @@ _ROCM = "rocm"
 
 def install_line(uploaded: Uploaded, kind: Kind) -> str:
     """The pip line for what was uploaded; wheels of PyTorch need the run's ROCm packages besides."""
-    names = [entry.project for entry in uploaded.files]
+    # What chooses comes with what it chooses for.
+    choosing = {entry.project for entry in uploaded.files if entry.variant is not UNSET}
+    names = [entry.project for entry in uploaded.files if entry.project not in choosing]
     targets = in_order({name.rpartition("-device-")[2] for name in names if "-device-" in name})
     devices = [target for target in targets if is_target(target)]
     if _ROCM in names:

@@ -6,14 +6,13 @@ import csv
 import hashlib
 import io
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from packaging.utils import (
     InvalidWheelFilename,
     canonicalize_name,
-    parse_wheel_filename,
 )
 from packaging.version import InvalidVersion, Version
 
@@ -24,6 +23,7 @@ from rocwright.wheel.reversion.members import MemberEdits, editor, require_new_n
 from rocwright.wheel.reversion.rewrite import Edits, rewrite
 from rocwright.wheel.reversion.values import Changes, FileChange, PlannedDistribution, WheelEdits
 from rocwright.wheel.reversion.versions import parse_requirement
+from rocwright.wheel.tags import parse_wheel_name
 
 _DIGEST = re.compile(r"sha256=[A-Za-z0-9_-]{43}")
 _DIGEST_BYTES = b"\nABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-"
@@ -46,7 +46,7 @@ class OpenWheel:
 def open_whole(path: Path) -> OpenWheel:
     """Read a wheel; raises `InvalidWheel` for one that cannot be taken over member by member."""
     try:
-        project, version, _, tags = parse_wheel_filename(path.name)
+        project, version, _, tags, _ = parse_wheel_name(path.name)
     except (InvalidWheelFilename, InvalidVersion) as error:
         raise InvalidWheel(
             f"{path.name} is not a valid wheel name: {error}",
@@ -168,17 +168,27 @@ def plan_wheel(wheel: OpenWheel, new: Version, changes: Changes) -> FileChange:
     )
 
 
+def renamed_file(file: str, new: Version) -> str:
+    """The name of a wheel's file with another version."""
+    stem, _, rest = file.split("-", 2)
+    return f"{stem}-{new}-{rest}"
+
+
+def renamed_folder(folder: str, new: Version) -> str:
+    """The name of a wheel's `.dist-info` or `.data` with another version."""
+    base, _, kind = folder.rpartition(".")
+    return f"{base.rpartition('-')[0]}-{new}.{kind}"
+
+
 def _names(wheel: OpenWheel, new: Version) -> tuple[str, dict[str, str]]:
     """New name of a wheel's file, and of the members in folders that are called by the version."""
-    stem, _, rest = wheel.about.path.name.split("-", 2)
     renamed: dict[str, str] = {}
     for folder in (wheel.dist_info, wheel.data):
         if folder is not None:
-            base, _, kind = folder.rpartition(".")
-            start, onto = f"{folder}/", f"{base.rpartition('-')[0]}-{new}.{kind}/"
-            names = (entry.name for entry in wheel.archive.entries)
-            renamed |= {name: onto + name[len(start) :] for name in names if name.startswith(start)}
-    return f"{stem}-{new}-{rest}", renamed
+            start, onto = f"{folder}/", f"{renamed_folder(folder, new)}/"
+            inside = [one.name for one in wheel.archive.entries if one.name.startswith(start)]
+            renamed |= {name: onto + name[len(start) :] for name in inside}
+    return renamed_file(wheel.about.path.name, new), renamed
 
 
 def _lines(archive: WheelArchive, record: DirectoryEntry, dropped: Sequence[str]) -> Sequence[str]:
@@ -259,7 +269,7 @@ def _require_digests(path: Path, lines: Sequence[str], digests: Mapping[str, str
     wrong = next(
         (
             name
-            for line in lines
+            for line in _lines_of(lines, digests)
             if (name := _named(line)) in digests and line.rsplit(",", 2)[1].strip('"') != digests[name]
         ),
         None,
@@ -281,9 +291,18 @@ def _new_record(
 ) -> bytes:
     """RECORD with new names, and new digests where content changed; all other lines as they were."""
     special = {*renamed, *changed, *dropped}
-    return "".join(
-        line if _named(line) not in special else _new_line(line, renamed, changed, dropped) for line in lines
-    ).encode()
+    new = {
+        line: _new_line(line, renamed, changed, dropped)
+        for line in _lines_of(lines, special)
+        if _named(line) in special
+    }
+    return "".join([new.get(line, line) for line in lines]).encode()
+
+
+def _lines_of(lines: Sequence[str], names: Collection[str]) -> list[str]:
+    """The lines that may tell of one of these members: few of thousands, and any whose path is quoted."""
+    begins = (*names, '"')
+    return [line for line in lines if line.startswith(begins)]
 
 
 def _named(line: str) -> str:

@@ -39,6 +39,19 @@ def test_a_project_of_ones_own_is_built_like_the_others() -> None:
     assert {name: plan.env.get(name) for name in expected} == expected
 
 
+def test_a_build_that_reads_targets_elsewhere_gets_them_there_as_it_writes_them() -> None:
+    text = """
+    [[recipes.recipe]]
+    project = "attention"
+    after = ["torch"]
+    targets_env = { GPU_ARCHS = ";", HIP_ARCHITECTURES = "," }
+    """
+    known = trees("/b/") | {"attention": tree("/b/attention", "2.8.3")}
+    env = family(table=table(text), trees=known, targets=("gfx942", "gfx90a")).builds[-1].env
+    assert (env["GPU_ARCHS"], env["HIP_ARCHITECTURES"]) == ("gfx942;gfx90a", "gfx942,gfx90a")
+    assert env["PYTORCH_ROCM_ARCH"] == "gfx942;gfx90a"
+
+
 def test_a_row_of_a_known_project_takes_its_place_and_order_follows_after() -> None:
     text = """
     [[recipes.recipe]]
@@ -76,6 +89,7 @@ def test_other_values_are_replaced() -> None:
         ('[[recipes.recipe]]\nproject = "x"\nplatforms = ["mac"]', r"platforms has 'mac'.*recipe\[0\]"),
         ('[[recipes.recipe]]\nproject = "x"\nopt_in = ["mac"]', r"opt_in has 'mac'"),
         ('[[recipes.recipe]]\nproject = "x"\npins = ["torch"]', r"pins has 'torch', which is not in after"),
+        ('[[recipes.recipe]]\nproject = "x"\ntargets_env = { PATH = ";" }', r"the variable 'PATH'"),
         ('[[recipes.recipe]]\nproject = "x;y"', r"'x;y' is not a distribution name"),
         ('[[recipes.recipe]]\nproject = "x"\nrequirements = ["a=="]', r"'a==' is not a requirement"),
         ('[recipes]\ntools = ["a=="]', r"'a==' is not a requirement"),

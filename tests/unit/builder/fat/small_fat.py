@@ -151,7 +151,7 @@ def rocm_packages(site: Path) -> Path:
         name = "_rocm_sdk_libraries" if "rocblas" in path or "fft" in path else "_rocm_sdk_core"
         data = _images().get(path) or TEXTS[path].encode()
         _write(site / name / path, data)
-        link = site / "_rocm_sdk_devel/tree" / path
+        link = site / "_rocm_sdk_devel" / path
         link.parent.mkdir(parents=True, exist_ok=True)
         link.symlink_to(os.path.relpath(site / name / path, link.parent))
     for name in ("rocm_sdk_core", "rocm_sdk_libraries"):

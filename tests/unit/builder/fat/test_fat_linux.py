@@ -181,7 +181,7 @@ def test_the_same_bytes_for_any_number_of_threads(
     assert [path.name for path in tmp_path.iterdir()] == [FAT_NAME]
 
 
-@pytest.mark.parametrize("below", ["", "_rocm_sdk_core", "_rocm_sdk_devel/tree", "../../.."])
+@pytest.mark.parametrize("below", ["", "_rocm_sdk_core", "_rocm_sdk_devel", "../../.."])
 def test_rocms_packages_serve_as_well(wheel: Path, fat: Path, tmp_path: Path, below: str) -> None:
     site = small_fat.rocm_packages(tmp_path / "lib/python3.12/site-packages")
     plan = plan_fat(wheel, site / below)

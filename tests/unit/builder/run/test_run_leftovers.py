@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from one_build import run_build
-from rocwright.builder.decide.plan import BuildPlan
+from rocwright.builder.decide.plan import BuildPlan, BuiltWheel
 from rocwright.builder.rocm.rocm import Rocm
 from rocwright.builder.run.project import Leftovers
 from rocwright.system import venv
@@ -144,3 +144,20 @@ def test_objects_are_not_used_when_compilers_read_other_variables(
     for name in ("CXXFLAGS", "ODD"):
         monkeypatch.setenv(name, os.fsdecode(b"-O1 \xff"))
         assert not of_another_toolchain()
+
+
+def test_objects_of_another_torch_are_made_anew(tmp_path: Path) -> None:
+    def leftovers(digest: str, local: str = "+torch2.9.0") -> Leftovers:
+        plan = BuildPlan(project="toy", directory=str(tmp_path), version="", argv=(), env={}, local=local)
+        torch = BuiltWheel("torch", "2.9.0", "torch-2.9.0-py3-none-any.whl", digest, 1, 0, 0, 0)
+        return Leftovers(plan, Path(sys.executable), None, [torch])
+
+    (tmp_path / "build").mkdir()
+    leftovers("one").begin()
+    assert not leftovers("one").of_another_toolchain
+    # Its headers lie where ninja does not look for changes.
+    assert leftovers("two").of_another_toolchain
+    assert "build" in list(leftovers("two").unwanted())
+    # A family compiles against the torch of its own run.
+    leftovers("one", local="").begin()
+    assert not leftovers("two", local="").of_another_toolchain

@@ -68,6 +68,10 @@ SAID = {
         "torch was built for ROCm 7.10.*, installed is ROCm 7.9.0",
         '"rocm[libraries]==7.10.*"',
     ),
+    "RuntimeError('… a ROCm version matching 7.10.*, but ROCm 7.9.0 is installed as Python packages')": (
+        "torch was built for ROCm 7.10.*, installed is ROCm 7.9.0",
+        '"rocm[libraries]==7.10.*"',
+    ),
     "RuntimeError('what nobody thought of')": (
         "torch cannot be imported: RuntimeError: what nobody thought of",
         "-X faulthandler -c 'import torch'",

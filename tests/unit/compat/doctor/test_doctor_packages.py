@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import shutil
+import sys
 
 import pytest
 
@@ -207,6 +208,14 @@ def test_a_set_without_torch_for_this_python(room: Room) -> None:
     found = visit(room, manifest=manifest(entry("torch", "2.9.0", tag="cp39-cp39-linux_x86_64")))
     item = one(found, "python")
     assert item.verdict == "wrong" and "the set has no torch for it, but 3.9" in item.detail
+
+
+def test_a_variant_of_torch_is_for_the_python_in_its_tags(room: Room) -> None:
+    python = f"cp3{sys.version_info.minor}"
+    other = entry("torch", "2.9.0", tag="cp39-cp39-linux_x86_64-gfx942")
+    own = entry("torch", "2.9.0", tag=f"{python}-{python}-linux_x86_64-gfx942")
+    assert one(visit(room, manifest=manifest(other)), "python").verdict == "wrong"
+    assert one(visit(room, manifest=manifest(own, other)), "python").verdict == "ok"
 
 
 def test_without_a_set_nothing_is_compared(room: Room) -> None:

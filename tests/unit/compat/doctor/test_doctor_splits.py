@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from hashlib import sha256
 
 import pytest
 
@@ -72,6 +73,32 @@ def test_an_archive_that_was_removed_is_one_fault(room: Room) -> None:
     device(room, "gfx942", ONE, "gfx942")
     (room.site / "torch/.kpack/torch_gfx942.kpack").unlink()
     assert list(bad(visit(room))) == ["files"]
+
+
+def test_an_archive_that_is_not_the_one_that_its_package_names(room: Room) -> None:
+    """RECORD was written for it: the wheel was packed again. What changes later, RECORD tells."""
+    host(room)
+    named = {"gfx942": sha256(b"code").hexdigest()}
+    origin = SplitOrigin("torch", ONE).of_part("gfx942", named)
+    files = {
+        f"torch/.kpack/{origin.name}": pack_origin(origin).decode(),
+        "torch/.kpack/torch_gfx942.kpack": "code",
+    }
+    archive = room.site / "torch/.kpack/torch_gfx942.kpack"
+    room.install(f"{DEVICE}gfx942", VERSION, files, requires=[f"torch=={VERSION}"])
+    assert one(visit(room), "device-build").verdict == "ok"
+    archive.write_text("codd")
+    assert list(bad(visit(room))) == []
+    assert list(bad(visit(room, deep=True))) == ["files"]
+    files["torch/.kpack/torch_gfx942.kpack"] = "codd"
+    room.install(f"{DEVICE}gfx942", VERSION, files, requires=[f"torch=={VERSION}"])
+    item = one(visit(room), "device-build")
+    assert item.verdict == "wrong"
+    assert item.detail == (
+        f"amd-torch-device-gfx942 {VERSION} came with another torch_gfx942.kpack than it was split with: "
+        "code of another build, or damaged"
+    )
+    assert item.next_step.endswith(f"--no-deps amd-torch-device-gfx942=={VERSION}")
 
 
 def test_a_gpu_whose_code_no_extra_brings(room: Room, tree: Tree) -> None:

@@ -27,7 +27,7 @@ from rocwright.errors import (
 from rocwright.system import process
 from unit.compat.probe.probe_double import FLAGS, NOTHING_ELSE, TABLE, faults, write_torch
 
-# Many processes, or many megabytes: `make real` and CI run them.
+# Many processes, or many megabytes: `make slow` and CI run them.
 pytestmark = pytest.mark.slow
 
 DTYPES = ("float16", "float32", "bfloat16", "int32", "uint16")

@@ -12,10 +12,11 @@ import msgspec
 import pytest
 
 from rocwright.errors import CommandFailed, InvalidData, InvalidInput, NoSpace, UsageError
-from rocwright.model.plan import Cell
-from rocwright.pipeline.cells.act import TAKEN
+from rocwright.model.plan import Cell, Plan
+from rocwright.pipeline.cells.act import TAKEN, act
 from rocwright.pipeline.cells.run import Ran, run_job, run_plan
 from rocwright.pipeline.records import Machine, plan_key, read_plan, record_plan, run_records
+from rocwright.pipeline.tell.results import problems_of, tolerated
 from rocwright.store.objects import durable
 from unit.pipeline.cells.toy import IDS, Told, Toy, failure, machine, require_whole, toy_plan
 
@@ -55,6 +56,54 @@ def test_a_run_does_every_cell_after_what_it_needs_and_resumes_for_free(here: Ma
     again = run_plan(PLAN, here, steps_of=toy.steps_of)
     assert states(again) == {id_: "skipped" if id_ == TESTED else "cached" for id_ in IDS}
     assert len(toy.done) == 6
+
+
+def without(*spare: str) -> Plan:
+    """The plan with a JOIN that does without some of its needs."""
+    cells = tuple(
+        msgspec.structs.replace(cell, spare=spare) if cell.id == JOIN else cell for cell in PLAN.cells
+    )
+    return msgspec.structs.replace(PLAN, cells=cells)
+
+
+def test_what_may_fail_stops_only_what_cannot_do_without_it(here: Machine) -> None:
+    toy, plan = Toy(), without(B)
+    toy.broken = {A: failure("no A")}
+    ran = run_plan(plan, here, steps_of=toy.steps_of)
+    ended = {A: "failed", B: "skipped", TESTED: "skipped"}
+    assert states(ran) == dict.fromkeys(IDS, "done") | ended
+    assert plan.spare == {A, B}, "A is needed for B alone"
+    assert problems_of(plan, ran.records, ran.problems) == {}
+    warned = tolerated(plan, ran.records)
+    assert warned == {
+        A: f"{A} failed, and the run goes on without it",
+        B: f"{B} was not done, and the run goes on without it: {A} failed",
+    }
+    alone = ran.records[JOIN].inputs
+
+    # Once it can be made, what did without it is made again with it; then nothing is.
+    toy.broken, toy.done = {}, []
+    ended = {C: "cached", TESTED: "skipped", SUMMARY: "cached"}
+    assert states(run_plan(plan, here, steps_of=toy.steps_of)) == dict.fromkeys(IDS, "done") | ended
+    assert toy.done[:3] == [A, B, JOIN]
+    again = run_plan(plan, here, steps_of=toy.steps_of)
+    assert set(states(again).values()) == {"cached", "skipped"}
+    assert again.records[JOIN].inputs != alone
+
+
+def test_what_has_no_result_yet_is_waited_for_also_by_those_that_do_without(here: Machine) -> None:
+    plan, toy = without(B, C), Toy()
+    with pytest.raises(InvalidInput, match=f"{JOIN} needs {B}, which has not been done"):
+        act(plan, plan.cell(JOIN), here, lambda _: None, steps_of=toy.steps_of)
+    assert toy.done == []
+
+
+def test_the_family_is_not_lost_for_what_may_fail(here: Machine) -> None:
+    toy, plan = Toy(), without(B)
+    toy.broken = {A: failure("no A"), C: failure("no C")}
+    ran = run_plan(plan, here, steps_of=toy.steps_of)
+    assert ran.records[JOIN].why == f"{C} failed"
+    assert list(problems_of(plan, ran.records, ran.problems)) == [C]
 
 
 def test_a_failure_stops_what_needs_it_and_nothing_else(here: Machine) -> None:

@@ -99,6 +99,8 @@ class Toy:
                 raise self.broken[cell.id]
             built_on = ""
             for name in names:
+                if cell.spare and name not in inputs.values:
+                    continue
                 made = inputs.get(name, Made)
                 built_on = require_whole(Path(made.file))
                 require_tree(Path(made.tree))

@@ -302,6 +302,7 @@ def test_one_input_for_the_platforms_of_a_workflow() -> None:
         ({"build_pytorch": "maybe"}, "build_pytorch is 'maybe'"),
         ({"build_pytorch": "false", "pytorch_git_ref": "nightly"}, "pytorch_git_ref"),
         ({"build_pytorch": "false", "pytorch_projects": "all"}, "pytorch_projects"),
+        ({"build_pytorch": "false", "extensions": "a==1"}, "extensions"),
         ({"build_pytorch": "false", "artifact_run_id": "7"}, "nothing is left"),
         ({"python_version": "312"}, "python_version is '312'"),
         ({"device_groups": "0"}, "device_groups"),
@@ -334,12 +335,16 @@ def test_the_run_that_an_input_names_is_taken_whatever_changed() -> None:
 def test_components_and_the_rest_by_input() -> None:
     inputs = {
         "pytorch_projects": "torch, torchvision",
+        "extensions": "torch-scatter==2.1.2, torch-sparse==0.6.18",
         "split": "true",
         "device_groups": "2",
         "publish": "true",
     }
     choice = decide(dispatch(**inputs)).choice
     assert choice.projects == ("torch", "torchvision")
+    assert choice.extensions == ("torch-scatter==2.1.2", "torch-sparse==0.6.18")
+    assert decide(dispatch()).choice.extensions is None, "those of the profile"
+    assert decide(dispatch(extensions="none")).choice.extensions == ()
     assert (choice.split, choice.device_groups, choice.publish) == (True, 2, True)
     for sources in ("upstream", "miniature"):
         assert decide(dispatch(sources=sources), profile=CI).choice.sources == sources

@@ -42,6 +42,7 @@ PLANS = {
     "prefix": plan_of(rocm=Rocm("prefix", "/opt/rocm")),
     "packages": plan_of(rocm=Rocm("packages", "123")),
     "artifacts": plan_of(rocm=Rocm("artifacts", "123", "someone/TheRock")),
+    "extensions": plan_of(split=True, device_groups=2, extensions=("a==1", "b==2")),
     "rocm-only": plan_of(build_pytorch=False),
     "upstream": plan_of("nightly", sources="upstream", families=("gfx94X-dcgpu",), pythons=("3.12",)),
     "two-families": plan_of(sources="upstream", families=("gfx94X-dcgpu", "gfx110X-all"), group="both"),

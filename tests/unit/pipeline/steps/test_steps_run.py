@@ -314,3 +314,58 @@ def test_a_bucket_without_credentials_is_only_looked_at(
     publication = msgspec.json.decode(capsys.readouterr().out)["publication"]
     assert (publication["upload"], publication["channels"]) == (False, False)
     assert "no credentials for the store" in publication["why"]
+
+
+LENIENT = """
+[[extensions.extension]]
+project = "upon"
+needs = ["under"]
+
+[[profiles.profile]]
+name = "lenient"
+release_type = "dev"
+platforms = ["linux"]
+pythons = ["3.12"]
+refs = ["release/2.13"]
+tier = "presubmit"
+sources = "miniature"
+stage = "staging"
+promote = "release"
+publish = "embedded"
+extensions_may_fail = true
+"""
+EXTENSIONS = ("--extensions", "under==1", "upon==1", "other==1")
+
+
+def test_an_extension_that_fails_keeps_back_its_set(
+    double: RunDouble, capsys: pytest.CaptureFixture[str]
+) -> None:
+    double.broken = {"build-extension-under": FULL}
+    assert run(*EXTENSIONS) == FULL.exit_code
+    assert listed(STORE) == []
+    assert shown(capsys)["build-extension-under"]["state"] == "failed"
+
+
+@pytest.mark.parametrize("kind", ["lock-extension-under", "build-extension-under"])
+def test_an_extension_that_may_fail_is_told_and_its_set_is_listed(
+    double: RunDouble, capsys: pytest.CaptureFixture[str], kind: str
+) -> None:
+    Path("rocwright.toml").write_text(LENIENT)
+    double.broken = {kind: FULL}
+    assert run("--profile", "lenient", *EXTENSIONS) == 0
+    said = capsys.readouterr().err
+    assert said.count("error (NoSpace)") == 1
+    assert f"warning: {kind}/linux" in said and "warning: build-extension-upon/linux" in said
+    assert listed(STORE) == ["v2-staging", "v2"]
+    cells = shown(capsys)
+    lost = {name for name, cell in cells.items() if name and cell["state"] == "tolerated"}
+    assert lost == {kind, "build-extension-under", "build-extension-upon"}
+    assert cells["build-extension-other"]["state"] == "done"
+    # A job of a workflow ends well, too, and so does the last one.
+    assert pipeline("step", str(cells[kind]["id"]), *PLACE) == 0
+    assert summary(capsys)["good"] is True
+
+    double.broken = {}
+    assert run("--profile", "lenient", *EXTENSIONS) == 0
+    assert "warning: " not in capsys.readouterr().err
+    assert not [name for name, cell in shown(capsys).items() if name and cell["state"] == "tolerated"]

@@ -62,3 +62,20 @@ def test_a_build_that_nobody_did_is_missed_in_any_case() -> None:
         assert not summarized(made, ends_of(made, {})).good
         failed = {BUILD.id: record(BUILD, "failed")}
         assert summarized(made, ends_of(made, failed)).cells[BUILD.id].state == "failed"
+
+
+def test_what_may_fail_is_told_and_spoils_no_run() -> None:
+    lock = Cell("lock-extension-x/linux", "lock-extension-x", "lock_sources", platform="linux")
+    build = Cell("build-extension-x/linux", "build-extension-x", "build", platform="linux", needs=(lock.id,))
+    check = Cell("check/linux", "check", "build", needs=(BUILD.id, build.id), spare=(build.id,))
+    made = msgspec.structs.replace(plan(channels=True), cells=(BUILD, lock, build, check))
+    found = {BUILD.id: record(BUILD), lock.id: record(lock), check.id: record(check)}
+    failed = summarized(made, ends_of(made, {**found, build.id: record(build, "failed")}))
+    assert failed.good
+    assert failed.counts == {"done": 3, "tolerated": 1}
+    assert failed.cells[build.id].state == "tolerated", "it is among what people see"
+    blocked = {**found, lock.id: record(lock, "failed"), build.id: record(build, "skipped")}
+    assert summarized(made, ends_of(made, blocked)).counts == {"done": 2, "tolerated": 2}
+    # That nobody has done it is another matter, and so is the family.
+    assert not summarized(made, ends_of(made, found)).good
+    assert not summarized(made, ends_of(made, {**found, BUILD.id: record(BUILD, "failed")})).good

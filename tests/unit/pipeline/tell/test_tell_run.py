@@ -9,7 +9,8 @@ import msgspec
 import pytest
 from told import BUILD, CELLS, cell, plan, record
 
-from rocwright.model.plan import Publication
+from rocwright.model.plan import Plan, Publication
+from rocwright.pipeline.records import Record
 from rocwright.pipeline.tell.jobs import boxes, picture
 from rocwright.pipeline.tell.page import run_page
 from rocwright.pipeline.tell.state import run_state
@@ -37,6 +38,36 @@ def test_each_cell_has_the_state_that_follows_from_its_record_its_lease_and_its_
     assert run.counts == {"failed": 1, "blocked": 3, "skipped": 1, "reused": 1, "done": 3}
     assert (run.state, run.bytes) == ("failed", 300)
     assert next(one for one in run.cells if one.id == "test-pytorch").why == "no runner"
+
+
+def with_extension(*done: str) -> tuple[Plan, dict[str, Record]]:
+    """A plan whose set does without `build-extension-x`, which failed, and `build-extension-y`, after it."""
+    one = cell("build-extension-x", "build_pytorch_wheels", BUILD, "build-torch")
+    other = cell("build-extension-y", "build_pytorch_wheels", BUILD, "build-torch build-extension-x")
+    taken = cell("upload-pytorch", "build_pytorch_wheels", BUILD, "build-torch build-torchaudio")
+    names = (one.id, other.id)
+    taken = msgspec.structs.replace(taken, needs=(*taken.needs, *names), spare=names)
+    cells = [each for each in CELLS if each.id != taken.id]
+    at = [each.id for each in cells].index("test-pytorch")
+    made = plan((*cells[:at], one, other, taken, *cells[at:]))
+    failed = record(one.id, state="failed", why="the compiler ended with 1")
+    return made, {id_: record(id_) for id_ in (*DONE, *done)} | {one.id: failed}
+
+
+def test_what_the_run_does_without_is_told_apart_and_blocks_nothing() -> None:
+    made, records = with_extension("build-torch", "build-torchaudio", "test-rocm")
+    run = run_state(made, records)
+    found = {one.id: one.state for one in run.cells}
+    assert (found["build-extension-x"], found["build-extension-y"]) == ("tolerated", "tolerated")
+    assert (found["upload-pytorch"], run.state) == ("waiting", "waiting")
+
+    made, records = with_extension("build-torch", "build-torchaudio", "test-rocm", "upload-pytorch", "gate")
+    run = run_state(made, records)
+    assert run.counts == {"tolerated": 2, "skipped": 1, "done": 8}
+    assert run.state == "tolerated"
+    page = run_page(made, run)
+    assert "Done, without what failed and may" in page
+    assert "<h2>What failed (1)</h2>" in page and "the compiler ended with 1" in page
 
 
 def test_what_failed_and_is_tried_again_is_at_work() -> None:

@@ -179,6 +179,7 @@ def about_files(
     outside = []
     splits = []
     rows = [row for row in csv.reader((record or "").splitlines()) if row]
+    digests = {os.path.normpath(os.path.join(told["directory"], row[0])): row[1] for row in rows if row[1:]}
     for row in rows:
         path, digest, size = (row + ["", ""])[:3]
         place = os.path.normpath(os.path.join(told["directory"], path))
@@ -189,7 +190,7 @@ def about_files(
             if not real.startswith(os.path.realpath(told["directory"]) + os.sep):
                 outside.append(real)
         if _SPLIT.match(path.replace(os.sep, "/")):
-            splits.extend(split_of(place))
+            splits.extend(split_of(place, digests))
         kind = file_problem(place, digest, size, deep)
         if kind and not path.endswith(".pyc"):
             problems.append({"path": path, "kind": kind})
@@ -203,8 +204,11 @@ def about_files(
     }
 
 
-def split_of(place: str) -> list[Any]:
-    """What a file beside archives says of the split that a package is of; none where it says nothing."""
+def split_of(place: str, digests: dict[str, str]) -> list[Any]:
+    """What a file beside archives says of the split that a package is of; none where it says nothing.
+
+    It is compared with what RECORD says of the archives, by place in `digests`: RECORD is compared with them.
+    """
     try:
         with open(place, encoding="utf-8") as stream:
             told = json.loads(stream.read(_LARGEST_SPLIT))
@@ -213,12 +217,22 @@ def split_of(place: str) -> list[Any]:
         folder = os.path.realpath(os.path.dirname(place))
         said = {field: str(told[field]) for field in ("group", "build", "part")}
         targets = [str(target) for target in told["targets"]]
-    except (OSError, ValueError, KeyError, TypeError):
+        named = {
+            target: "sha256=" + base64.urlsafe_b64encode(bytes.fromhex(digest)).rstrip(b"=").decode()
+            for target, digest in (told.get("archives") or {}).items()
+        }
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         # A damaged file is told of by RECORD.
         return []
+    names = {target: "%s_%s.kpack" % (said["group"], target) for target in targets}
     there = set(listed(folder))
-    held = [target for target in targets if "%s_%s.kpack" % (said["group"], target) in there]
-    return [dict(said, folder=folder, targets=targets, held=held)]
+    held = [target for target in targets if names[target] in there]
+    unlike = []
+    for target in held:
+        recorded = digests.get(os.path.join(os.path.dirname(place), names[target]), "")
+        if target in named and recorded.startswith("sha256=") and recorded != named[target]:
+            unlike.append(target)
+    return [dict(said, folder=folder, targets=targets, held=held, unlike=unlike)]
 
 
 def file_problem(place: str, digest: str, size: str, deep: bool) -> str:

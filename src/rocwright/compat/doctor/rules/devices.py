@@ -211,6 +211,9 @@ def device_build(case: Case) -> Iterator[Observation]:
         if lacking:
             bad += 1
             yield _gone(case, one, split, lacking)
+        if split.unlike:
+            bad += 1
+            yield _unlike(case, one, split)
     for found in _never_there(case, environment, hosts):
         bad += 1
         yield found
@@ -230,8 +233,21 @@ def _stranger(
     return Observation("device-build", "wrong", detail, step, f"{host.name} {one.name}", "environment")
 
 
+def _unlike(case: Case, one: Distribution, split: SplitPart) -> Observation:
+    names = ", ".join(_archive(split, target) for target in split.unlike)
+    detail = (
+        f"{one.name} {one.version} came with another {names} than it was split with: code of another build, "
+        "or damaged"
+    )
+    return Observation("device-build", "wrong", detail, mend.reinstall(case, one), one.name, "environment")
+
+
+def _archive(split: SplitPart, target: str) -> str:
+    return f"{split.group}_{target}.kpack"
+
+
 def _lacking(split: SplitPart) -> list[str]:
-    return [f"{split.group}_{target}.kpack" for target in split.targets if target not in split.held]
+    return [_archive(split, target) for target in split.targets if target not in split.held]
 
 
 def _recorded(one: Distribution) -> set[str]:

@@ -190,7 +190,7 @@ _SYMBOL = re.compile(r"(\S+): (?:undefined symbol: (\S+)|symbol (\S+) version \S
 _DAMAGED = re.compile(
     r"(\S+): (file too short|invalid ELF header|wrong ELF class\S*|cannot read file data|ELF \S+)"
 )
-_ROCM_VERSION = re.compile(r"built for ROCm (\S+?),? but ROCm (\S+) is installed")
+_ROCM_VERSION = re.compile(r"(?:built for ROCm|a ROCm version matching) (\S+?),? but ROCm (\S+) is installed")
 # ROCm's own packages name the file and the command.
 _REPAIR = re.compile(r"(ROCm library \S+ is missing from the installed (\S+?));")
 _RUNTIMES = ("GLIBC_", "GLIBCXX_", "CXXABI_")

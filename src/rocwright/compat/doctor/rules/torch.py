@@ -13,6 +13,7 @@ from rocwright.compat.doctor.facts import Case, Distribution, Environment
 from rocwright.compat.doctor.observations import Observation
 from rocwright.errors import InvalidInput
 from rocwright.model.platforms import platform_named
+from rocwright.model.variants import split_label
 from rocwright.wheel.tags import serves
 
 _MANYLINUX = re.compile(r"manylinux_(\d+)_(\d+)_(.+)")
@@ -50,7 +51,8 @@ def _python_observation(case: Case, detail: str) -> Observation:
 
 
 def _tags_of(wheel: str) -> list[str]:
-    pythons, abis, platforms = wheel.removesuffix(".whl").split("-")[-3:]
+    # pip installs no variant, and uv one that has the tags of its plain wheel.
+    pythons, abis, platforms = split_label(wheel)[0].removesuffix(".whl").split("-")[-3:]
     return [f"{p}-{a}-{m}" for p in pythons.split(".") for a in abis.split(".") for m in platforms.split(".")]
 
 

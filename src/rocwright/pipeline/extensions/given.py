@@ -1,0 +1,315 @@
+"""The torch that a build is made against, and what that needs: chosen among what places offer, by Python, or
+installed beside ROCm's packages.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+from packaging.requirements import Requirement
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from packaging.utils import canonicalize_name
+from packaging.version import Version
+
+from rocwright.builder.decide.plan import BuiltWheel
+from rocwright.builder.pins import environment_of
+from rocwright.errors import UsageError, WrongTorch
+from rocwright.model.project import TORCH
+from rocwright.pipeline.extensions.sources import Offers
+from rocwright.store.adopt.offered import Offered, exact_pin, is_rocm, label_of
+from rocwright.system.files import sha256_file
+from rocwright.system.venv import Environment, package_directories
+from rocwright.wheel.metadata import Metadata, exact_version, parse_metadata
+from rocwright.wheel.read import Wheel, open_wheel, read_member
+from rocwright.wheel.tags import platform_of, serves
+
+
+class Foundation(msgspec.Struct, frozen=True):
+    """Wheels that a build is made against, `requirements` of theirs that come from the user's index.
+
+    `rocm` is the version of ROCm that torch stands on, as a local version spells it, and `exact` the one that
+    its wheel requires; empty where it does not say.
+    """
+
+    wheels: tuple[BuiltWheel, ...]
+    requirements: tuple[str, ...] = ()
+    rocm: str = ""
+    exact: str = ""
+
+
+def find_given(
+    offers: Offers,
+    *,
+    torch: str | None,
+    pythons: Sequence[str],
+    platform: str,
+    needs: Iterable[str] = (),
+) -> Foundation:
+    """torch for each of the Pythons (`3.12`), and of `needs` and of what these require all that is offered.
+
+    Raises `UsageError` where no torch or several fit, or a need is not offered, `WrongTorch` for one that is
+    not for ROCm, `InvalidWheel` for a damaged one.
+    """
+    version = _version(offers, torch, pythons, platform)
+    chosen = _Chosen(offers, platform)
+    for python in pythons:
+        root = chosen.take(TORCH, python, SpecifierSet(f"=={version}"))
+        assert root is not None
+        _require_hip_of(root)
+        for name in needs:
+            if chosen.take(name, python, SpecifierSet()) is None:
+                raise UsageError(
+                    f"{name} is needed, is not built here, and for Python {python} {offers.names} has none",
+                    next_step=f"build it as well: --project {name}==VERSION",
+                )
+    return chosen.given()
+
+
+def given_of(wheels: Iterable[BuiltWheel]) -> Foundation:
+    """The same for wheels that are there; raises `WrongTorch` and `InvalidWheel` likewise."""
+    found = _Chosen(None, "")
+    for wheel in wheels:
+        opened = open_wheel(Path(wheel.path))
+        if opened.name == TORCH:
+            _require_hip_of(opened)
+        found.add(wheel, opened)
+    return found.given()
+
+
+def _version(offers: Offers, asked: str | None, pythons: Sequence[str], platform: str) -> str:
+    """The one version of torch that is meant."""
+    offered = [one for one in offers.of(TORCH) if one.is_wheel]
+    by_python = {
+        python: {one.version for one in offered if _fits(one, python, platform)} for python in pythons
+    }
+    for python, versions in by_python.items():
+        if not versions:
+            there = f"only {_named({one.version for one in offered})}" if offered else "no torch"
+            raise UsageError(
+                f"there is no torch for Python {python} on {platform} in {offers.names}: {there} for others"
+                if offered
+                else f"there is no torch in {offers.names}",
+                next_step="give the place that has it: --find-links DIRECTORY, or --index-url of a set",
+            )
+    common = set.intersection(*by_python.values())
+    meant = {
+        version for version in common if asked is None or exactly(asked).contains(version, prereleases=True)
+    }
+    if len(meant) == 1:
+        return meant.pop()
+    if asked is not None and not meant:
+        raise UsageError(
+            f"--torch {asked}: {offers.names} has {_named(common or set.union(*by_python.values()))}",
+            next_step="name one of them",
+        )
+    if not meant:
+        each = "; ".join(f"{python}: {_named(found)}" for python, found in by_python.items())
+        raise UsageError(f"no torch is there for every Python: {each}", next_step="build for fewer Pythons")
+    raise UsageError(
+        f"{offers.names} has several versions of torch: {_named(meant)}",
+        next_step=f"name one, such as --torch {max(meant, key=Version)}",
+    )
+
+
+def exactly(text: str) -> SpecifierSet:
+    """What `--torch` asks for, with or without its local part; raises `UsageError` for no version."""
+    try:
+        return SpecifierSet(f"=={text}")
+    except InvalidSpecifier as error:
+        raise UsageError(
+            f"--torch {text} is not a version", next_step="write it like 2.9.1+rocm7.10.0"
+        ) from error
+
+
+def _named(versions: Collection[str]) -> str:
+    return ", ".join(sorted(versions, key=Version))
+
+
+def _fits(one: Offered, python: str, platform: str) -> bool:
+    return platform_of(one.tags) in (None, platform) and serves(one.tags, python, platform)
+
+
+class _Chosen:
+    """Wheels taken so far, and what of their requirements is not offered."""
+
+    def __init__(self, offers: Offers | None, platform: str) -> None:
+        self.offers, self.platform = offers, platform
+        self.wheels: list[BuiltWheel] = []
+        self.left: dict[str, None] = {}
+        self.rocm = self.exact = ""
+
+    def take(self, project: str, python: str, wanted: SpecifierSet) -> Wheel | None:
+        """Take the newest that fits, and what it requires; None where none is offered."""
+        assert self.offers is not None
+        known = [wheel for wheel in self.wheels if (wheel.project, wheel.python) == (project, python)]
+        if known:
+            return open_wheel(Path(known[0].path))
+        fitting = [
+            one
+            for one in self.offers.of(project)
+            if one.is_wheel
+            and _fits(one, python, self.platform)
+            and wanted.contains(one.version, prereleases=True)
+        ]
+        if not fitting:
+            return None
+        path = self.offers.path(max(fitting, key=lambda one: Version(one.version)))
+        wheel = open_wheel(path)
+        size = path.stat().st_size
+        taken = BuiltWheel(
+            project,
+            wheel.version,
+            str(path),
+            sha256_file(path),
+            size,
+            wall_s=0,
+            cpu_s=0,
+            peak_rss=0,
+            python=python,
+        )
+        self.add(taken, wheel)
+        return wheel
+
+    def add(self, taken: BuiltWheel, wheel: Wheel) -> None:
+        """A wheel, and what it requires."""
+        self.wheels.append(taken)
+        if taken.project == TORCH:
+            self.rocm = label_of(TORCH, wheel.version) or ""
+        environment = environment_of(wheel.tags)
+        for text in wheel.metadata.requires_dist:
+            wanted = Requirement(text)
+            name = canonicalize_name(wanted.name)
+            if wanted.marker is not None and not wanted.marker.evaluate({**environment, "extra": ""}):
+                continue
+            if is_rocm(name):
+                if taken.project == TORCH and (version := exact_version(wanted)) is not None:
+                    self.rocm, self.exact = version.replace("+", "."), version
+            elif self.offers is None or self.take(name, taken.python, wanted.specifier) is None:
+                self._leave(taken, wanted)
+
+    def _leave(self, taken: BuiltWheel, wanted: Requirement) -> None:
+        """To the user's index, which has no build for a ROCm."""
+        pin = exact_pin(wanted)
+        if self.offers is not None and pin is not None and Version(pin).local:
+            raise UsageError(
+                f"{taken.project} {taken.version} requires {wanted.name}=={pin}, which "
+                f"{self.offers.names} does not have",
+                next_step="give the place that has it as well: --find-links DIRECTORY",
+            )
+        wanted.marker = None
+        self.left[str(wanted)] = None
+
+    def given(self) -> Foundation:
+        """All of it; what another wheel here is, is required of nobody else."""
+        names = {wheel.project for wheel in self.wheels}
+        left = [text for text in self.left if canonicalize_name(Requirement(text).name) not in names]
+        return Foundation(tuple(self.wheels), tuple(left), self.rocm, self.exact)
+
+
+def _require_hip_of(wheel: Wheel) -> None:
+    """Raise `WrongTorch` unless `torch/version.py` names a HIP."""
+    name = "torch/version.py"
+    text = read_member(wheel, name).decode("utf-8", "replace") if name in wheel.member else ""
+    _require_hip(text, wheel.path)
+
+
+def _require_hip(text: str, where: Path) -> None:
+    """Raise `WrongTorch` unless this text of torch/version.py names a HIP."""
+    if not _assigned(text).get("hip"):
+        raise WrongTorch(
+            f"{where.name} is a torch without HIP: torch/version.py has no version of it",
+            where=where,
+            next_step="give the place of a torch for ROCm, or name one with --torch",
+        )
+
+
+def _assigned(text: str) -> Mapping[str, object]:
+    """The plain values of a module by name."""
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError):
+        return {}
+    found: dict[str, object] = {}
+    for node in tree.body:
+        targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+        value = getattr(node, "value", None)
+        if isinstance(value, ast.Constant):
+            found |= {target.id: value.value for target in targets if isinstance(target, ast.Name)}
+    return found
+
+
+# -- beside ROCm's packages
+
+
+class BesideRocm(msgspec.Struct, frozen=True):
+    """What is given, without files, and the distributions that builds have to see."""
+
+    given: Foundation
+    seen: tuple[str, ...]
+
+
+def installed_given(environment: Environment, python: str, needs: Iterable[str] = ()) -> BesideRocm:
+    """torch and `needs` of an environment, and what they require there.
+
+    Raises `UsageError` where one of them is missing, `WrongTorch` for a torch without HIP.
+    """
+    found: dict[str, Path] = {
+        canonicalize_name(info.name.removesuffix(".dist-info").rpartition("-")[0]): info
+        for site in package_directories(environment.root)
+        for info in sorted(site.glob("*.dist-info"))
+    }
+    roots = (TORCH, *needs)
+    for name in roots:
+        if name not in found:
+            raise UsageError(
+                f"{name} is not installed in {environment.root}, and --project is built against it",
+                where=environment.root,
+                next_step="install it there, or give the place of ROCm and torch: --find-links, --index-url",
+            )
+    version = found[TORCH].parent / TORCH / "version.py"
+    _require_hip(version.read_text(encoding="utf-8") if version.is_file() else "", environment.root)
+    told = _closure(roots, found)
+    wheels = tuple(
+        BuiltWheel(
+            name,
+            told[name].version,
+            path="",
+            sha256=sha256_file(found[name] / "RECORD"),
+            size=0,
+            wall_s=0,
+            cpu_s=0,
+            peak_rss=0,
+            python=python,
+        )
+        for name in roots
+    )
+    exact = _rocm(told[TORCH])
+    label = exact.replace("+", ".") or label_of(TORCH, told[TORCH].version) or ""
+    return BesideRocm(Foundation(wheels, (), label, exact), tuple(name for name in told if not is_rocm(name)))
+
+
+def _closure(roots: Iterable[str], found: dict[str, Path]) -> dict[str, Metadata]:
+    """METADATA of what is there of some distributions and of what they require."""
+    told: dict[str, Metadata] = {}
+    pending = list(roots)
+    while pending:
+        name = pending.pop()
+        if name in told or name not in found:
+            continue
+        told[name] = parse_metadata((found[name] / "METADATA").read_bytes())
+        pending += [canonicalize_name(wanted.name) for wanted in _in_force(told[name])]
+    return told
+
+
+def _in_force(metadata: Metadata) -> list[Requirement]:
+    wanted = map(Requirement, metadata.requires_dist)
+    return [one for one in wanted if one.marker is None or one.marker.evaluate({"extra": ""})]
+
+
+def _rocm(torch: Metadata) -> str:
+    """The ROCm that torch requires exactly; empty for none."""
+    pins = [exact_version(one) for one in _in_force(torch) if is_rocm(canonicalize_name(one.name))]
+    return next((pin for pin in pins if pin), "")

@@ -1,0 +1,233 @@
+"""What a user wishes to build on torch, made an order for the builder, with all that is wrong with it before
+anything is built: the story of `build --project`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+from packaging.utils import canonicalize_name, parse_wheel_filename
+
+from rocwright.builder.before.extension import (
+    ExtensionFacts,
+    extension_notes,
+    extension_problems,
+    look_at_extension,
+)
+from rocwright.builder.before.needs import Problem
+from rocwright.builder.decide.extension import ExtensionTable, with_extensions
+from rocwright.builder.decide.recipe import Recipe, RecipeTable
+from rocwright.builder.order import Order, parse_build_targets
+from rocwright.builder.rocm.place import place_environment
+from rocwright.builder.rocm.rocm import unknown_rocm
+from rocwright.errors import RocwrightError, UsageError
+from rocwright.model.project import TORCH
+from rocwright.pipeline.extensions.given import BesideRocm, Foundation, exactly, find_given, installed_given
+from rocwright.pipeline.extensions.sources import Note, bring_sources, offers_of
+from rocwright.sources.project import ProjectSource, ProjectTree
+from rocwright.system.interpreters import ask_interpreter, find_interpreter
+from rocwright.system.venv import Closed
+
+
+def python_names(pythons: Sequence[str]) -> tuple[str, ...]:
+    """The Pythons asked for as tags spell them, `3.12`; of the running one where none is.
+
+    Raises `MissingTool` for a path where no interpreter is.
+    """
+    is_name = re.compile(r"3\.\d+t?").fullmatch
+    named = [text if is_name(text) else find_interpreter(text).name for text in pythons or ("",)]
+    return tuple(dict.fromkeys(named))
+
+
+class Wish(msgspec.Struct, frozen=True):
+    """What is to be built on torch.
+
+    `sources` are the projects, `index` is where sdists are, `torch` which one is meant: a version, or the
+    path of a wheel or of a directory of wheels.
+    """
+
+    sources: tuple[ProjectSource, ...]
+    index: str
+    torch: str | None = None
+    allow_downloads: bool = False
+
+
+def ordered(
+    order: Order, recipes: RecipeTable, table: ExtensionTable, wish: Wish, *, folder: Path, note: Note
+) -> tuple[Order, RecipeTable]:
+    """The order and the recipes with what is wished for; sources and fetched wheels go below `folder`."""
+    trees = bring_sources(wish.sources, table, index=wish.index, folder=folder / "src", note=note)
+    given = Foundation(())
+    if TORCH not in order.wanted.sources:
+        needs = _needed_besides(trees, table)
+        path = None if wish.torch is None else _as_path(wish.torch)
+        if order.place.kind == "environment" and not order.place.install and path is None:
+            there = _beside_rocm(order, wish.torch, needs)
+            given, order = there.given, msgspec.structs.replace(order, seen=there.seen)
+        else:
+            given = _offered(order, wish.torch, path, needs, folder=folder / "given", note=note)
+        if given.exact and order.place.kind == "own" and order.place.exact_version is None:
+            place = msgspec.structs.replace(order.place, spec=f"=={given.exact}")
+            order = msgspec.structs.replace(order, place=place)
+    return stand_on(
+        order,
+        recipes,
+        table,
+        trees,
+        given,
+        allow_downloads=wish.allow_downloads,
+        targets=_targets(order),
+    )
+
+
+def _targets(order: Order) -> int:
+    """How many GPU targets are asked for; 1 where only the ROCm will tell."""
+    try:
+        return len(parse_build_targets(order.targets, os.environ, unknown_rocm()))
+    except RocwrightError:
+        # Whoever plans the build says it.
+        return 1
+
+
+def _beside_rocm(order: Order, torch: str | None, needs: Sequence[str]) -> BesideRocm:
+    """The torch that is installed where ROCm's packages are."""
+    environment = place_environment(order.place, os.environ)
+    own = ask_interpreter(environment.python).name
+    pythons = python_names(order.pythons)
+    if pythons != (own,):
+        raise UsageError(
+            f"the torch of {environment.root} is for Python {own}, wheels are asked for {', '.join(pythons)}",
+            where=environment.root,
+            next_step=f"give --python {own}, or the place of ROCm and torch: --find-links, --index-url",
+        )
+    there = installed_given(environment, own, needs)
+    version = next(wheel.version for wheel in there.given.wheels if wheel.project == TORCH)
+    if torch is not None and not exactly(torch).contains(version, prereleases=True):
+        raise UsageError(
+            f"--torch {torch}: {environment.root} has torch {version}",
+            where=environment.root,
+            next_step="leave --torch out, or give the place of the other: --find-links, --index-url",
+        )
+    return there
+
+
+def _offered(
+    order: Order, torch: str | None, path: Path | None, needs: Sequence[str], *, folder: Path, note: Note
+) -> Foundation:
+    """The torch that lies where ROCm's packages come from, or at `path`."""
+    places = order.place.places
+    if path is not None:
+        found = path if path.is_dir() else path.parent
+        places = Closed(places.index_url, (*places.find_links, str(found)))
+        torch = None if path.is_dir() else str(parse_wheel_filename(path.name)[1])
+    if not places.find_links and places.index_url is None:
+        raise UsageError(
+            "no place to take torch from, which --project is built against",
+            next_step="give the place of it and ROCm, --find-links or --index-url; or --torch DIRECTORY",
+        )
+    with offers_of(places, folder, note) as offers:
+        return find_given(
+            offers,
+            torch=torch,
+            pythons=python_names(order.pythons),
+            platform=order.wanted.platform,
+            needs=needs,
+        )
+
+
+def _as_path(text: str) -> Path | None:
+    if "/" not in text and "\\" not in text and not text.endswith(".whl"):
+        return None
+    path = Path(text).expanduser().absolute()
+    if not path.exists() or (path.is_file() and path.suffix != ".whl"):
+        raise UsageError(
+            f"--torch {text}: there is no such wheel or directory",
+            where=path,
+            next_step="name a version or a wheel",
+        )
+    return path
+
+
+# -- the order
+
+
+def _needed_besides(trees: Sequence[ProjectTree], table: ExtensionTable) -> tuple[str, ...]:
+    """Projects that those of a run need, and that it does not build."""
+    built = {tree.project for tree in trees}
+    needs = [need for tree in trees for need in table.get(tree.project).needs]
+    return tuple(dict.fromkeys(need for need in needs if need not in built))
+
+
+def stand_on(
+    order: Order,
+    recipes: RecipeTable,
+    table: ExtensionTable,
+    trees: Sequence[ProjectTree],
+    given: Foundation,
+    *,
+    allow_downloads: bool = False,
+    targets: int = 1,
+) -> tuple[Order, RecipeTable]:
+    """The order and the recipes with these projects, built against what is given."""
+    found: dict[str, Recipe] = {}
+    versions = {wheel.project: wheel.version for wheel in given.wheels}
+    compilers = _compilers(recipes, order.wanted.platform)
+    problems: list[Problem] = []
+    notes: list[str] = []
+    for tree in trees:
+        row = table.get(tree.project)
+        facts = look_at_extension(Path(tree.directory), row.kind)
+        if allow_downloads:
+            facts = msgspec.structs.replace(facts, downloads=())
+        problems += extension_problems(row, facts, Path(tree.directory), versions)
+        notes += extension_notes(row, facts, targets)
+        recipe = row.recipe(facts.kind, device_code=_has_device_code(facts))
+        found[tree.project] = msgspec.structs.replace(recipe, env=compilers | recipe.env)
+    _require_new(order, found)
+    sources = order.wanted.sources | {tree.project: tree.directory for tree in trees}
+    wanted = msgspec.structs.replace(
+        order.wanted,
+        sources=sources,
+        fenced=() if allow_downloads else tuple(found),
+    )
+    order = msgspec.structs.replace(
+        order,
+        wanted=wanted,
+        built=(*order.built, *given.wheels),
+        needed=(*order.needed, *given.requirements),
+        commits=order.commits
+        | {tree.project: (tree.commit, tree.date) for tree in trees if tree.date is not None},
+        problems=(*order.problems, *problems),
+        notes=(*order.notes, *notes),
+        rocm_version=given.rocm,
+    )
+    family = {*order.wanted.sources, *order.wanted.build}
+    return order, with_extensions(recipes, table, found, family=family)
+
+
+def _has_device_code(facts: ExtensionFacts) -> bool:
+    # CMake projects may call device sources as they like.
+    return facts.kind != "torch" or facts.device > 0
+
+
+# What a recipe of torch may name: objects of another compiler's C++ do not go together with torch's.
+_COMPILERS = ("CC", "CXX", "HIP_CLANG_PATH")
+
+
+def _compilers(recipes: RecipeTable, platform: str) -> dict[str, str]:
+    """The compilers that torch's recipe names, so that what stands on it is compiled with the same."""
+    env = recipes.get(TORCH).environment(platform)
+    return {name: env[name] for name in _COMPILERS if name in env}
+
+
+def _require_new(order: Order, found: dict[str, Recipe]) -> None:
+    """What a run builds against is not built in it as well."""
+    double = sorted({canonicalize_name(name) for name in order.wanted.sources} & set(found))
+    if double:
+        raise UsageError(
+            f"{double[0]} is given with --project and as a checkout", next_step="leave one of them out"
+        )

@@ -1,0 +1,232 @@
+"""What benchmarks promise: rows that the tables know, no wall of a loaded machine, missed goals by name."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+import msgspec
+import pytest
+
+import generate
+from blocks import growth
+from blocks import measured as tables
+from blocks.measured import measured, results
+
+LOADED, Load, Ran, Side, Turns = measured.LOADED, measured.Load, measured.Ran, measured.Side, measured.Turns
+Figure, Report, compared, row, seconds = (
+    *(results.Figure, results.Report, results.compared),
+    *(results.row, results.seconds),
+)
+ROOT = Path(__file__).resolve().parents[2]
+BENCHMARKS = ROOT / "benchmarks"
+MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
+QUIET, BUSY = Load(0.1, 0.2, 0.0), Load(3.0, 3.0, LOADED + 0.01)
+
+
+def recipes() -> dict[str, str]:
+    """What each target for measurements runs."""
+    found = re.findall(r"^(bench[a-z-]*):.*\n((?:\t.*\n)+)", MAKEFILE, re.MULTILINE)
+    assert len(found) >= 12
+    return dict(found)
+
+
+def written() -> dict[str, list[str]]:
+    """Names of the files of results by target."""
+    return {
+        name: re.findall(r"--json \$\(RESULTS\)/([a-z-]+)\.json", text) for name, text in recipes().items()
+    }
+
+
+def test_every_target_writes_rows_that_the_tables_know_or_is_named() -> None:
+    without = {name for name, files in written().items() if not files}
+    assert without == set(tables.NOT_IN_TABLES)
+    known = tables.all_results()
+    assert {file for files in written().values() for file in files} | {"by-hand"} == set(known)
+    for name, files in written().items():
+        for file in files:
+            assert (known[file].command, known[file].benchmark) == (f"make {name}", file)
+
+
+def test_every_phony_target_has_a_recipe() -> None:
+    phony = re.search(r"^\.PHONY: (.*)$", MAKEFILE, re.MULTILINE)
+    assert phony is not None
+    assert {name for name in phony[1].split() if name.startswith("bench")} == set(recipes())
+
+
+@pytest.mark.parametrize("target", ["bench-kpack", "bench-sdk", "bench-check"])
+def test_a_second_run_takes_the_rocm_that_the_first_fetched(target: str, tmp_path: Path) -> None:
+    def typed() -> str:
+        command = ["make", "-n", f"WORK={tmp_path / 'demo'}", target]
+        return subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
+
+    fetch = f"rocwright sdk fetch {tmp_path / 'demo-rocm'}\n"
+    assert fetch in typed()
+    (tmp_path / "demo-rocm").mkdir()
+    assert fetch not in typed()
+    assert f"benchmarks/{target.removeprefix('bench-')}.py {tmp_path / 'demo-rocm'}" in typed()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("script", ["cli", "detect", "pipeline", "store_index"])
+def test_a_benchmark_runs_twice(script: str, tmp_path: Path) -> None:
+    file = tmp_path / "results.json"
+    command = [sys.executable, BENCHMARKS / f"{script}.py", "--runs", "1", "--json", file]
+    for _ in range(2):
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+        assert done.returncode == ("missed: " in done.stdout), done.stdout + done.stderr
+    assert results.read_results(file).rows
+
+
+@pytest.mark.parametrize("name", [name for name in tables.all_results() if name != "by-hand"])
+def test_every_row_is_one_that_its_benchmark_writes(name: str) -> None:
+    (recipe,) = [text for target, text in recipes().items() if name in written()[target]]
+    scripts = [path for path in BENCHMARKS.glob("*.py") if re.search(rf"benchmarks/{path.stem}\b", recipe)]
+    scripts += BENCHMARKS.glob(f"{name}_*.py")
+    text = "".join(path.read_text(encoding="utf-8") for path in scripts)
+    for one in tables.all_results()[name].rows:
+        made = re.sub(r"\d+", "{[a-z]+}", re.escape(one.id))
+        assert f'"{one.id}"' in text or re.search(made, text), one.id
+
+
+def test_the_readme_is_stale_when_a_figure_is_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert ROOT / "README.md" in generate.pages()
+    assert generate.regenerate(readme) == readme
+    known = tables.all_results()
+    kpack = known["kpack"]
+    other = [msgspec.structs.replace(one, figures=[Figure("CPU", "×", 1.03, 1.25)]) for one in kpack.rows]
+    changed = {**known, "kpack": msgspec.structs.replace(kpack, rows=other)}
+    monkeypatch.setattr(tables, "all_results", lambda: changed)
+    assert "| CPU 1.03 × | CPU 1.25 × |" in generate.regenerate(readme)
+
+
+def report(monkeypatch: pytest.MonkeyPatch, *words: object) -> results.Report:
+    monkeypatch.setattr(sys, "argv", ["benchmark", *map(str, words)])
+    one = Report("kpack", "What it measures.")
+    one.parse()
+    return one
+
+
+def test_a_missed_goal_is_named_and_fails(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    one = report(monkeypatch)
+    one.add(row("good", "a", QUIET, [Figure("CPU", "×", 1.25, 1.25), Figure("bytes", "B", 2_000_000)]))
+    assert one.finish() == 0
+    one.add(row("split", "b", QUIET, [Figure("CPU", "×", 1.26, 1.25)]))
+    assert one.finish() == 1
+    assert "missed: kpack: split: CPU 1.26 ×, goal 1.25 ×\n" in capsys.readouterr().out
+
+
+def test_seconds_of_a_loaded_machine_are_no_result_and_miss_nothing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert not seconds("wall", 2.0, QUIET, 1.0).met
+    refused = seconds("wall", 2.0, BUSY, 1.0)
+    assert refused.value is None and refused.met
+    one = report(monkeypatch)
+    one.add(row("plan", "a", BUSY, [refused]))
+    assert one.finish() == 0
+    assert "not a result: loaded" in capsys.readouterr().out
+
+
+def sides(load: measured.Load) -> measured.Turns:
+    """Medians: 3 CPU s in 2 s against 2 CPU s in 1 s."""
+    ours = [Ran(wall, cpu, 0, 0, "") for wall, cpu in ((9.0, 9.0), (2.0, 3.0), (1.0, 1.0))]
+    return Turns({}, {"ours": ours, "floor": [Ran(1.0, 2.0, 0, 0, "")] * 3}, load)
+
+
+def test_ratios_are_those_of_medians_and_the_wall_is_refused_apart() -> None:
+    goals = {"cpu": 1.25, "wall": 1.5, "of_cpu": 1.1, "threads": 2}
+    quiet = compared("one", "a", sides(QUIET), against="b", **goals)
+    assert [(figure.value, figure.met) for figure in quiet.figures] == [
+        (1.5, False),
+        (2.0, False),
+        (1.3333, False),
+    ]
+    busy = compared("one", "a", sides(BUSY), against="b", **goals)
+    assert [(figure.value, figure.met) for figure in busy.figures] == [
+        (1.5, False),
+        (None, True),
+        (None, True),
+    ]
+    assert busy.seconds == {"ours": {"cpu_s": 3.0}, "floor": {"cpu_s": 2.0}}
+
+
+def test_a_file_keeps_the_rows_that_were_not_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "results" / "kpack.json"
+    for name, value in (("split", 1.5), ("cold", 1.0), ("split", 1.2)):
+        one = report(monkeypatch, "--json", file)
+        one.add(row(name, "a", QUIET, [Figure("CPU", "×", value)]))
+        one.finish()
+    found = results.read_results(file)
+    assert [(one.id, one.figures[0].value) for one in found.rows] == [("split", 1.2), ("cold", 1.0)]
+    assert found == results.Results("kpack", "make bench-kpack", found.rows)
+
+
+def test_sides_run_in_turn_and_the_first_run_does_not_count(tmp_path: Path) -> None:
+    order = tmp_path / "order"
+    note = (
+        f"import sys; open({str(order)!r}, 'a').write(sys.argv[1]); print('{{\"cpu_s\": 2, \"wall_s\": 3}}')"
+    )
+    found = measured.turns(
+        {name: Side([sys.executable, "-c", note, name], inner=name == "b") for name in ("a", "b")}, 2
+    )
+    assert order.read_text(encoding="utf-8") == "ababab"
+    assert [(one.cpu, one.wall) for one in found.ran["b"]] == [(2, 3)] * 2
+    assert len(found.ran["a"]) == 2 and all(0 < one.cpu < 2 for one in found.ran["a"])
+
+
+def test_what_cannot_be_measured_ends_with_2(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        measured.turns({"ours": Side([sys.executable, "-c", "raise SystemExit('no such file')"])}, 1)
+    assert ended.value.code == 2
+    assert "no such file" in capsys.readouterr().err
+
+
+def test_a_row_says_what_stands_in_the_tables() -> None:
+    figures = [Figure("CPU", "×", 1.5, 1.25), Figure("memory", "B", 60_200_000, 300_000_000)]
+    one = row("split", "splitting", BUSY, [*figures, seconds("wall", 1.0, BUSY)], against="a copy")
+    assert tables.cells(one) == (
+        "splitting, against a copy",
+        "CPU 1.5 ×; memory 60.2 MB; wall not a result: loaded",
+        "CPU 1.25 ×, missed; memory 300 MB",
+    )
+    assert tables.origin(one).endswith("others 11%")
+
+
+def told(cpu_s: float) -> Side:
+    """A process that says itself what it took."""
+    return Side([sys.executable, "-c", f'print(\'{{"cpu_s": {cpu_s}, "wall_s": 1}}\')'], inner=True)
+
+
+def test_a_curve_is_judged_by_its_last_step() -> None:
+    one = results.grown("gc", "a", "objects", {1000: told(90), 10: told(1), 100: told(9)}, exponent=0.9)
+    assert [(point.size, point.cpu_s) for point in one.points] == [(10, 1), (100, 9), (1000, 90)]
+    assert all(point.memory > 1_000_000 for point in one.points)
+    steepness = one.figures[0]
+    assert (steepness.of, steepness.value, steepness.met) == ("exponent of CPU", 1.0, False)
+    assert one.figures[3].of == "memory of 1,000 objects"
+
+
+def test_what_is_proportional_is_drawn_as_a_diagonal() -> None:
+    points = [results.Point(10**power, 10.0 ** (power - 3), 10 ** (power + 6)) for power in (1, 2, 3)]
+    one = row("gc", "objects < files", QUIET, [], unit="objects", points=points)
+    picture = ElementTree.fromstring(growth.draw(one))
+    svg = "{http://www.w3.org/2000/svg}"
+    lines = [line.attrib["points"] for line in picture.findall(f"{svg}polyline")]
+    assert len(lines) == 2
+    for line, left in zip(lines, growth.LEFTS, strict=True):
+        places = [tuple(map(float, pair.split(","))) for pair in line.split()]
+        assert places == [
+            (left, growth.BOTTOM),
+            (left + growth.PANEL / 2, (growth.TOP + growth.BOTTOM) / 2),
+            (left + growth.PANEL, growth.TOP),
+        ]
+    assert (picture.findtext(f"{svg}title"), len(picture.findall(f"{svg}circle"))) == ("objects < files", 6)
