@@ -107,7 +107,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     for line in wanting(reasons):
         terminalreporter.write_line(line)
     # What .ci/run runs again where nothing is missing.
-    if (cache := terminalreporter.config.cache) is not None:
+    if (cache := getattr(terminalreporter.config, "cache", None)) is not None:
         names = sorted({report.nodeid for report in skipped})
         (cache.mkdir("skipped") / "tests.txt").write_text("".join(f"{name}\n" for name in names))
 

@@ -315,7 +315,14 @@ def rollback(
     versions = {one: versions_of(read_set(store, one)) for one in log.state.sets}
     target = _target(log, versions, prefix, to, reason)
     if target in log.state.yanked:
-        change(store, prefix, Event("list", (target,), at=at, by=by, reason=reason))
+
+        def again(log: Log, now: datetime) -> Event | None:
+            # Retention may have dropped it since: no set comes back without what a channel asks for.
+            _require_member(log.state, target, prefix)
+            event = Event("list", (target,), at=at, by=by, reason=reason)
+            return event if effect(log.state, event) is not None else None
+
+        publish(store, prefix, again, by=by)
 
     def newer(state: ChannelState) -> tuple[str, ...]:
         if target not in state.open:
@@ -337,11 +344,7 @@ def rollback(
 def _target(log: Log, versions: dict[str, Versions], prefix: str, to: str | None, reason: str) -> str:
     state = log.state
     if to is not None:
-        if to not in state.sets:
-            raise InvalidInput(
-                f"{prefix} does not list set {to[:12]}",
-                next_step=f"choose one of those it lists: {_names(state.sets)}; or promote the set again",
-            )
+        _require_member(state, to, prefix)
         return to
     best = ranked(versions, state.open)
     if best and not log.finished and reason in state.yanked.values():
@@ -352,6 +355,14 @@ def _target(log: Log, versions: dict[str, Versions], prefix: str, to: str | None
             next_step=f"name one with --to: {_names(state.sets)}" if len(state.sets) > 1 else None,
         )
     return best[-2]
+
+
+def _require_member(state: ChannelState, one: str, prefix: str) -> None:
+    if one not in state.sets:
+        raise InvalidInput(
+            f"{prefix} does not list set {one[:12]}",
+            next_step=f"choose one of those it lists: {_names(state.sets)}; or promote the set again",
+        )
 
 
 def _names(sets: Iterable[str]) -> str:

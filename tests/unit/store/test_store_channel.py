@@ -166,6 +166,30 @@ def test_going_back_to_a_yanked_set_waits_for_the_clients(
     assert set(read_state(store, PREFIX).yanked) == {set_id(second)}
 
 
+def test_a_set_that_retention_drops_meanwhile_is_not_listed_again(
+    store: LocalStore, recorded: Callable[[str], SetManifest]
+) -> None:
+    """Whoever lists it anew shows what the channel asks for; a rollback does not."""
+    first, second = recorded("1"), recorded("2")
+    for manifest in (first, second):
+        list_set(store, PREFIX, manifest, at=AT)
+    change(store, PREFIX, Event("yank", (set_id(first),), at=AT, reason="old"))
+
+    class Meanwhile(LocalStore):
+        """Retention comes between a rollback's first look and its lease."""
+
+        def read(self, key: str) -> bytes:
+            if key.startswith(f"sets/{set_id(first)}/") and set_id(first) in read_state(store, PREFIX).sets:
+                change(store, PREFIX, Event("drop", (set_id(first),), at=AT, reason="old"))
+            return super().read(key)
+
+    with pytest.raises(InvalidInput, match=f"does not list set {set_id(first)[:12]}") as refused:
+        back(Meanwhile(store.root), to=set_id(first))
+    assert "or promote the set again" in refused.value.next_step
+    assert read_state(store, PREFIX).sets == (set_id(second),)
+    assert read_state(store, PREFIX).open == (set_id(second),)
+
+
 def test_where_nothing_can_be_installed_anyhow_nobody_is_waited_for(
     store: LocalStore, recorded: Callable[[str], SetManifest]
 ) -> None:
