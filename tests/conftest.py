@@ -5,6 +5,8 @@ its children: commands that a test interrupts would go on for ever.
 
 Errors are told whole, as in CI: what a test looks for may stand behind the lines that people see without -v.
 
+Where all takes too long, `--share 1/2` takes every second file, and `--share 2/2` the others.
+
 With -q a run says a line for each tenth of its tests and for each that failed, instead of a letter for each
 test, and sums up at the end what it skipped for want of what.
 """
@@ -12,6 +14,7 @@ test, and sums up at the end what it skipped for want of what.
 from __future__ import annotations
 
 import gc
+import re
 import signal
 import threading
 import time
@@ -61,6 +64,23 @@ def stores_may_be_lost() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("ROCWRIGHT_STORE_SYNC", "0")
         yield
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--share", metavar="K/N", help="of the files with tests, the Kth and each Nth after it")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """What markers leave, in its order: files that take longest are first, and shared out evenly."""
+    if (asked := config.getoption("--share")) is None:
+        return
+    if (parts := re.fullmatch(r"(\d+)/(\d+)", asked)) is None or not 0 < int(parts[1]) <= int(parts[2]):
+        raise pytest.UsageError(f"--share takes K/N with K from 1 to N, as in 1/2, and not {asked!r}")
+    first, step = int(parts[1]) - 1, int(parts[2])
+    mine = set(list(dict.fromkeys(item.path for item in items))[first::step])
+    config.hook.pytest_deselected(items=[item for item in items if item.path not in mine])
+    items[:] = [item for item in items if item.path in mine]
 
 
 class Tenths:
