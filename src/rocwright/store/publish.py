@@ -40,7 +40,7 @@ from rocwright.store.index.projects import ProjectFacts, save_facts
 from rocwright.store.layout import LOG, set_prefix
 from rocwright.store.lease import PACE, HeldStore, LeaseLost, leased
 from rocwright.store.objects.durable import together
-from rocwright.store.objects.protocol import ObjectStore, beneath, read_there
+from rocwright.store.objects.protocol import ObjectStore, beneath, read_there, side_by_side
 from rocwright.store.pool import wanted_objects
 from rocwright.store.sets.find import Versions, outranks, ranked, versions_of
 from rocwright.store.sets.records import read_listed, read_set
@@ -115,9 +115,7 @@ def publish(
     """
     sets = _Sets(store)
     # Outside of the lease: sets never change, and there may be many. A damaged one may be about to go.
-    for one in known_log(store, prefix).state.sets:
-        with suppress(IntegrityError, NoObject):
-            sets[one]
+    sets.fetch(known_log(store, prefix).state.sets)
     appended = ""
     for _ in range(_TRIES):
         try:
@@ -240,6 +238,16 @@ class _Sets:
             self._found[one] = read_listed(self._store, one)
         return self._found[one]
 
+    def fetch(self, many: Iterable[str]) -> None:
+        """Read these side by side, but for damaged ones: whoever asks for such a one is told."""
+
+        def read(one: str) -> None:
+            with suppress(IntegrityError, NoObject):
+                self[one]
+
+        for _ in side_by_side(self._store, read, [one for one in many if one not in self._found]):
+            pass
+
     def files(self, one: str) -> tuple[FileEntry, ...]:
         """The files of a set; none of one that is damaged, which is on no pages any more."""
         try:
@@ -249,6 +257,7 @@ class _Sets:
 
     def view(self, state: ChannelState) -> dict[str, ListedSet]:
         """The sets of a state as its pages list them, by id."""
+        self.fetch(state.sets)
         return {one: replace(self[one], yanked=state.yanked.get(one)) for one in state.sets}
 
 

@@ -54,7 +54,7 @@ from rocwright.store.index.projects import (
 )
 from rocwright.store.index.stated import StatedFile, all_there, stated_line, stated_variants
 from rocwright.store.layout import FLAT_PAGE, JSON_PAGES
-from rocwright.store.objects.protocol import ObjectStore, read_there
+from rocwright.store.objects.protocol import ObjectStore, read_there, side_by_side
 
 _NO_FACTS: Mapping[str, ProjectFacts] = MappingProxyType({})
 _PROJECT = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
@@ -290,16 +290,17 @@ def sealed_view(
     origins = _origins(prefix, sets, facts)
     hoped = [project for project, origin in origins.items() if seals.get(project, "").startswith(origin)]
     there = {one.key for one in store.list(prefix)} if hoped else set()
-    lines: dict[str, Lines] = {}
-    for project in hoped:
-        html_key, json_key = project_keys(prefix, project)
-        if there.issuperset((html_key, json_key)):
-            html, json = read_there(store, html_key), read_there(store, json_key)
-            if html is None or json is None:
-                continue
-            sealed = _seal(origins[project], _sha256(html), _sha256(json)) == seals[project]
-            if sealed and all_there(html, there):
-                lines[project] = flat_lines(html)
+
+    def sealed_lines(project: str) -> Lines | None:
+        keys = project_keys(prefix, project)
+        html, json = (read_there(store, key) if key in there else None for key in keys)
+        if html is None or json is None:
+            return None
+        sealed = _seal(origins[project], _sha256(html), _sha256(json)) == seals[project]
+        return flat_lines(html) if sealed and all_there(html, there) else None
+
+    found = zip(hoped, side_by_side(store, sealed_lines, hoped), strict=True)
+    lines = {project: known for project, known in found if known is not None}
     files = listed_files(sets.values(), where=prefix, without=lines.keys())
     order = dependency_order(entry for one in sets.values() for entry in one.manifest.files)
     pages = pages_beside(lines, files, prefix, order, facts)

@@ -9,14 +9,19 @@ A download is resumed where it stopped, compared with its digest, and there whol
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from rocwright.errors import IntegrityError, InvalidInput, NoObject, Unreachable
 from rocwright.system.files import PARTIAL, disk_error, sha256_file
+from rocwright.system.parallel import in_order
 from rocwright.system.progress import counted
+
+_T = TypeVar("_T")
+_R = TypeVar("_R")
 
 # What of an object is downloaded at a time.
 _PIECE = 16 << 20
@@ -146,6 +151,18 @@ def read_there(store: ObjectStore, key: str) -> bytes | None:
         return store.read(key)
     except NoObject:
         return None
+
+
+def side_by_side(store: ObjectStore, work: Callable[[_T], _R], items: Iterable[_T]) -> Iterator[_R]:
+    """Outcomes of `work`, which reads from the store, in the order of `items`.
+
+    Several at a time where each reading waits for an answer: a bucket says how many by `at_once`.
+    """
+    threads = getattr(beneath(store), "at_once", 1)
+    if threads == 1:
+        yield from map(work, items)
+    else:
+        yield from in_order(work, ((item, 1) for item in items), threads=threads, window=2 * threads)
 
 
 def download(store: ObjectStore, key: str, target: Path, sha256: str | None) -> str:
