@@ -217,6 +217,26 @@ def test_a_rollback_says_why_it_cannot(store: LocalStore, recorded: Callable[[st
     assert read_log(store, PREFIX).state.yanked == {}
 
 
+def test_sets_and_pages_of_a_distant_store_are_read_side_by_side(
+    store: LocalStore, recorded: Callable[[str], SetManifest]
+) -> None:
+    for manifest in (recorded("1"), recorded("2")):
+        list_set(store, PREFIX, manifest, at=AT)
+    together = threading.Barrier(2, timeout=20)
+
+    class Distant(LocalStore):
+        """Answers only who asks for two objects at the same time."""
+
+        at_once = 2
+
+        def read(self, key: str) -> bytes:
+            if key.endswith(("/manifest.json", f"{PREFIX}torch/index.html", f"{PREFIX}rocm/index.html")):
+                together.wait()
+            return super().read(key)
+
+    list_set(Distant(store.root), PREFIX, manifest, at=AT)
+
+
 def test_pages_that_somebody_changed_are_repaired(
     store: LocalStore, recorded: Callable[[str], SetManifest]
 ) -> None:
