@@ -1,6 +1,6 @@
 """Faults put into the demo's wheels by chance: what breaks for clients is found, or of a documented kind.
 
-Twenty-five each day, by the date; `ROCWRIGHT_TEST_FAULTS=SEED` makes those from another seed on.
+Fifty, by the date; `ROCWRIGHT_TEST_FAULTS=SEED` makes those from another seed on.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from real.fault_generator import base, trial
 from real.fault_generator.limits import LIMITS, limit_of
 
 pytestmark = pytest.mark.long
-SAMPLES = 25
+SAMPLES = 50
 PAGE = Path(__file__).resolve().parents[2] / "docs/explanation/limits.md"
 
 
