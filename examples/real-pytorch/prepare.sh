@@ -82,8 +82,13 @@ get_rocwright() {
     rm -rf "$build/rocwright" && mkdir "$build/rocwright"
     git -C "$here/../.." archive --format=tar HEAD | tar -C "$build/rocwright" -xf -
     [ -x "$build/rw/bin/python" ] || inside python3.13 -m venv /build/rw
-    # The proof of the loader reads libraries with pyelftools, as the tests do whose stand-in it takes.
-    inside /build/rw/bin/python -m pip install --quiet /build/rocwright pyelftools
+    # The proof of the loader reads libraries with pyelftools, as the tests do whose stand-in it takes; the check installs
+    # with uv, too.
+    inside /build/rw/bin/python -m pip install --quiet /build/rocwright pyelftools uv
+    # A torch that was built with the system's libraries brings no headers of pybind11, which its own headers include: what
+    # is compiled against it finds them where compilers look. Sid's pybind11 3 is too new for PyTorch 2.6.
+    inside /build/rw/bin/python -m pip install --quiet --no-deps --prefix /build/pybind11 pybind11-global==2.13.6
+    cp -rL "$build/pybind11/include/pybind11" "$root/usr/local/include/" && rm -r "$build/pybind11"
 }
 
 make_root

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 import subprocess
+from datetime import date
 from pathlib import Path
 
 import msgspec
@@ -13,6 +14,7 @@ from packaging.requirements import Requirement
 
 from needs import need
 from rocwright.builder.decide.recipe import load_recipes
+from rocwright.check.loading import load_contract
 from rocwright.cli.parse import app
 from rocwright.data.overlay import read_overlay
 from rocwright.sdk.intake.distribution import named_distribution
@@ -50,6 +52,11 @@ def test_the_recipe_is_the_built_in_one_with_what_this_environment_needs() -> No
         assert getattr(ours, name) == getattr(built_in, name), name
     assert built_in.env.items() <= ours.env.items()
     assert [Requirement(text).name for text in ours.requirements] == ["pybind11"]
+
+
+def test_what_its_contract_takes_away_has_a_reason_and_a_last_day() -> None:
+    contract = load_contract(OVERLAY, date(2026, 1, 1))
+    assert [one.field for one in contract.overrides] == ["provided"]
 
 
 def test_prepare_reads_the_packages_out_of_the_overlay() -> None:
