@@ -56,7 +56,7 @@ def test_the_recipe_is_the_built_in_one_with_what_this_environment_needs() -> No
 
 def test_what_its_contract_takes_away_has_a_reason_and_a_last_day() -> None:
     contract = load_contract(OVERLAY, date(2026, 1, 1))
-    assert [one.field for one in contract.overrides] == ["provided"]
+    assert {one.field for one in contract.overrides} == {"provided"}
 
 
 def test_prepare_reads_the_packages_out_of_the_overlay() -> None:
