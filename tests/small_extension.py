@@ -7,6 +7,7 @@ variables and tells which it saw.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from wheels import ANY, pack_tar, write_wheel
 
@@ -83,8 +84,8 @@ def sources(
     }
 
 
-def sdist(folder: Path, name: str, version: str = "1.0", **options: object) -> Path:
+def sdist(folder: Path, name: str, version: str = "1.0", **options: Any) -> Path:
     """An sdist of such a project."""
     stem = f"{name.replace('-', '_')}-{version}"
-    files = sources(name, version, **options)  # type: ignore[arg-type]
+    files = sources(name, version, **options)
     return pack_tar(folder / f"{stem}.tar.gz", {f"{stem}/{path}": text for path, text in files.items()})

@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -253,21 +254,14 @@ def installed_rocm(
     root = own_root(work_dir)
     # pip of a killed run goes on: it would write into the environment that it began, whoever works there now.
     with held(root.parent, f"{root.name}.lock", f"{root.name}.running", note):
+        make: Callable[..., Rocm]
         if place.kind == "own":
-            return rocm_environment(
-                root,
-                place.places,
-                spec=place.spec,
-                extras=place.extras,
-                pre=place.pre,
-                pip_cache_dir=cache,
-                log=log,
-                note=note,
-            )
-        environment = place_environment(place, caller)
-        note(f"installing ROCm into {environment.root}")
-        return install_rocm(
-            environment,
+            make = partial(rocm_environment, root)
+        else:
+            environment = place_environment(place, caller)
+            note(f"installing ROCm into {environment.root}")
+            make = partial(install_rocm, environment)
+        return make(
             place.places,
             spec=place.spec,
             extras=place.extras,
