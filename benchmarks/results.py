@@ -183,6 +183,8 @@ def grown(
         for size, side in sorted(sides.items()):
             print(f"{name}: {size:,} {unit}", file=sys.stderr)
             ran = side.once(sample=True)
+            if not ran.peak_anonymous:
+                raise SystemExit(f"{name}: of {size:,} {unit} ended before its memory was looked at")
             points.append(Point(size, round(ran.cpu, 3), ran.peak_anonymous))
     before, last = points[-2:]
 

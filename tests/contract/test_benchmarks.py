@@ -202,8 +202,9 @@ def test_a_row_says_what_stands_in_the_tables() -> None:
 
 
 def told(cpu_s: float) -> Side:
-    """A process that says itself what it took."""
-    return Side([sys.executable, "-c", f'print(\'{{"cpu_s": {cpu_s}, "wall_s": 1}}\')'], inner=True)
+    """A process that says itself what it took, and stays long enough for its memory to be looked at."""
+    code = f"""import time; print('{{"cpu_s": {cpu_s}, "wall_s": 1}}'); time.sleep(0.5)"""
+    return Side([sys.executable, "-c", code], inner=True)
 
 
 def test_a_curve_is_judged_by_its_last_step() -> None:
