@@ -259,7 +259,7 @@ def test_the_whole_package_verifies_against_the_original(whole):
     item, original, parts, _ = whole
     if not item.libraries:
         pytest.skip("a package of kernel files alone has no library to split")
-    report = verify(parts, against=original, threads=2)
+    report = verify(parts, against=[original], threads=2)
     assert [str(finding) for finding in report.findings] == []
     assert report.identical == sum(library.objects for library in item.libraries)
     assert len(report.libraries) == len(item.libraries)

@@ -221,7 +221,7 @@ def _require_wheels(paths: tuple[Path, ...]) -> None:
 @replies
 def verify(
     *paths: Path,
-    against: Path | None = None,
+    against: Annotated[tuple[Path, ...], Parameter(negative=(), consume_multiple=1, show_default=False)] = (),
     targets: str | None = None,
     jobs: OptionalCount = None,
 ) -> Iterator[Reply]:
@@ -235,7 +235,8 @@ def verify(
     paths
         Split libraries, archives, directories that a split wrote, or all wheels of a set.
     against
-        The fat library, directory or wheel that was split: every code object is compared with it.
+        What was split: a directory, or fat libraries or wheels. Every code object is compared with it. These
+        come last.
     targets
         GPU targets that are meant to be here, with commas; without it all that the host was split into.
     jobs
@@ -243,8 +244,12 @@ def verify(
     json
         Print the report as JSON.
     """
-    if against is not None:
-        _require_exists(against)
+    for original in against:
+        _require_exists(original)
+    if against and not paths:
+        raise UsageError(
+            "nothing given but originals", next_step="give what was split off them before --against"
+        )
     wanted = given_targets(targets) or None
     report = verify_paths(_given(paths), against=against, targets=wanted, threads=jobs or available_cores())
 

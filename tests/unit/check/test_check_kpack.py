@@ -69,7 +69,7 @@ def test_a_split_prefix(sound: Case) -> None:
 
 
 def test_against_the_original(sound: Case) -> None:
-    report = verify([sound.host], against=sound.fat)
+    report = verify([sound.host], against=[sound.fat])
     assert report.findings == ()
     assert report.identical == report.objects == OBJECTS
     assert report.compared
@@ -98,7 +98,7 @@ def test_one_archive_alone(sound: Case) -> None:
 )
 def test_every_kind_of_host(tmp_path: Path, linker: str, options: dict[str, object]) -> None:
     case = split_case(tmp_path / "prefix", build_fat(tmp_path / "fat", linker=linker, **options))
-    report = verify([case.root], against=case.fat)
+    report = verify([case.root], against=[case.fat])
     assert report.findings == ()
     assert report.identical == OBJECTS
 
@@ -108,7 +108,7 @@ def test_the_layout_of_amds_tool(sound: Case, tmp_path: Path) -> None:
     case.host.unlink()
     in_reference_layout(case.fat, case.host, Marker((SEARCH,), KERNEL, build_of(sound.host)))
     assert ctypes.CDLL(str(case.host)).fat_selftest() == 42
-    report = verify([case.root], against=case.fat)
+    report = verify([case.root], against=[case.fat])
     assert report.findings == ()
     assert report.identical == OBJECTS
 
@@ -116,7 +116,7 @@ def test_the_layout_of_amds_tool(sound: Case, tmp_path: Path) -> None:
 def test_archives_without_compression_and_without_notes_on_origin(case: Case) -> None:
     objects = {(KERNEL, i): code("gfx942", str(i).encode()) for i in range(3)}
     with_plain_archive(case.archive("gfx942"), "gfx942", objects)
-    report = verify([case.host], against=case.fat)
+    report = verify([case.host], against=[case.fat])
     assert report.findings == ()
     assert report.identical == OBJECTS
 
@@ -138,7 +138,7 @@ def test_a_code_object_of_two_frames(case: Case) -> None:
     table["zstd_size"] += grown
     new = new[:8] + struct.pack("<Q", table_at) + new[16:table_at] + msgspec.msgpack.encode(table)
     path.write_bytes(new)
-    assert verify([case.host], against=case.fat).findings == ()
+    assert verify([case.host], against=[case.fat]).findings == ()
 
 
 # What a report says when one thing is wrong.
@@ -474,7 +474,7 @@ def test_code_may_be_repeated_for_a_more_specific_target(tmp_path: Path) -> None
         bundle([("gfx90a", code("gfx90a", b"1")), ("gfx90a:xnack-", code("gfx90a:xnack-", b"1"))]),
     ]
     case = split_case(tmp_path / "prefix", build_library(tmp_path / "fat", bundles=bundles))
-    report = verify([case.root], against=case.fat)
+    report = verify([case.root], against=[case.fat])
     assert report.findings == ()
     with mapped(case.archive("gfx90a:xnack-")) as file:
         assert {entry.index for entry in read_archive(file).entries} == {0, 1}
@@ -484,7 +484,7 @@ def test_code_may_be_repeated_for_a_more_specific_target(tmp_path: Path) -> None
         "gfx90a:xnack-",
         {(KERNEL, 0): code("gfx90a:xnack-", b"1"), (KERNEL, 1): code("gfx90a:xnack-", b"1")},
     )
-    assert found(verify([case.root], against=case.fat)) == {"kpack-differs"}
+    assert found(verify([case.root], against=[case.fat])) == {"kpack-differs"}
 
 
 def test_long_lists_are_cut(case: Case) -> None:
@@ -529,7 +529,7 @@ def test_random_damage_never_raises(case: Case, seed: int) -> None:
             at = max(0, min(dice.choice(ends), len(data) - 4))
             data[at : at + 4] = dice.choice((b"\xff\xff\xff\xff", b"\0\0\0\x80", dice.randbytes(4)))
         path.write_bytes(data[: dice.choice((len(data), len(data), dice.randrange(len(data))))])
-        damaged += not verify([case.root], against=case.fat).passed
+        damaged += not verify([case.root], against=[case.fat]).passed
         path.write_bytes(good[path])
     assert damaged > 10
 

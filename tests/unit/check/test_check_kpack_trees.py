@@ -34,6 +34,7 @@ from rocwright.device_code.tree.split import split_tree
 from rocwright.device_code.verify.report import RULES, KpackReport
 from rocwright.device_code.verify.verify import verify
 from rocwright.device_code.wheel.wheel import split_wheel
+from rocwright.errors import InvalidInput
 from trees import write
 from wheels import record_row, write_wheel
 
@@ -91,7 +92,7 @@ def found(report: KpackReport) -> set[str]:
 
 
 def test_a_split_tree_against_the_fat_one(trees: Trees) -> None:
-    report = verify([trees.split], against=trees.fat)
+    report = verify([trees.split], against=[trees.fat])
     assert report.findings == ()
     assert report.identical == OBJECTS
     assert report.libraries == ("generic/lib/libfat.so",)
@@ -112,7 +113,7 @@ def test_a_tree_of_databases_alone(trees: Trees) -> None:
         *trees.fat.rglob("libfat*"),
     ]:
         path.unlink()
-    report = verify([trees.split], against=trees.fat)
+    report = verify([trees.split], against=[trees.fat])
     assert report.findings == ()
     assert report.passed
     assert report.parts == ("generic", "gfx11", "gfx942")
@@ -128,7 +129,7 @@ def test_merged_again_everything_is_in_its_place(trees: Trees, tmp_path: Path) -
     """Device files beside the host's are right where no parts are."""
     for part in sorted(trees.split.iterdir()):
         shutil.copytree(part, tmp_path / "merged", dirs_exist_ok=True, symlinks=True)
-    report = verify([tmp_path / "merged"], against=trees.fat)
+    report = verify([tmp_path / "merged"], against=[trees.fat])
     assert report.findings == ()
     assert report.identical == OBJECTS
 
@@ -140,10 +141,10 @@ def test_artifacts_that_the_project_splits(sound: Case, tmp_path: Path) -> None:
     shutil.copy2(sound.fat, stage / "lib" / "libfat.so")
     (artifact / "artifact_manifest.txt").write_text("math-libs/rand/stage\n")
     split_tree(tmp_path / "in", tmp_path / "out")
-    report = verify([tmp_path / "out"], against=tmp_path / "in")
+    report = verify([tmp_path / "out"], against=[tmp_path / "in"])
     assert report.findings == ()
     assert report.identical == OBJECTS
-    report = verify([tmp_path / "out"], against=artifact)
+    report = verify([tmp_path / "out"], against=[artifact])
     assert report.findings == ()
     assert report.identical == OBJECTS
 
@@ -364,7 +365,7 @@ AGAINST: dict[str, tuple[Callable[[Trees], object], str, str]] = {
 def test_what_only_the_original_tells(trees: Trees, damage: str) -> None:
     change, rule, text = AGAINST[damage]
     change(trees)
-    report = verify([trees.split], against=trees.fat)
+    report = verify([trees.split], against=[trees.fat])
     assert not report.passed
     assert any(text in f.cause for f in report.findings if f.rule == rule), report.findings
 
@@ -373,7 +374,7 @@ def test_the_wrapper_of_one_relocation_leads_elsewhere_only_by_its_marker(trees:
     """The relocations of wrappers are not the original's, and nothing else of the table may differ."""
     wrappers = section(host(trees), ".hipFatBinSegment")
     put(host(trees), relocation_to(host(trees), wrappers.addr + 8) + 8, b"\7")
-    rules = found(verify([trees.split], against=trees.fat))
+    rules = found(verify([trees.split], against=[trees.fat]))
     assert "kpack-wrapper" in rules
 
 
@@ -433,7 +434,7 @@ class Wheels:
 
 
 def test_wheels_against_the_fat_wheel(wheels: Wheels) -> None:
-    report = verify([wheels.folder], against=wheels.fat)
+    report = verify([wheels.folder], against=[wheels.fat])
     assert report.findings == ()
     assert report.notes[0].rule == "kpack-partial"
     assert report.identical == OBJECTS
@@ -442,9 +443,28 @@ def test_wheels_against_the_fat_wheel(wheels: Wheels) -> None:
 
 def test_wheels_that_the_project_splits(wheels: Wheels, tmp_path: Path) -> None:
     split_wheel(wheels.fat, tmp_path / "out")
-    report = verify(sorted((tmp_path / "out").glob("*.whl")), against=wheels.fat)
+    report = verify(sorted((tmp_path / "out").glob("*.whl")), against=[wheels.fat])
     assert report.findings == ()
     assert report.identical == OBJECTS
+
+
+def test_wheels_of_two_projects_against_their_fat_wheels(wheels: Wheels, tmp_path: Path) -> None:
+    second = pack_wheel(tmp_path / "fat", "other", {"other/libfat.so": wheels.case.fat.read_bytes()})
+    for fat in (wheels.fat, second):
+        split_wheel(fat, tmp_path / "out")
+    parts = sorted((tmp_path / "out").glob("*.whl"))
+    report = verify(parts, against=[second, wheels.fat])
+    assert (report.findings, report.identical) == ((), 2 * OBJECTS)
+    assert "kpack-original" in found(verify(parts, against=[wheels.fat]))
+
+
+def test_originals_of_no_one_set_are_refused(wheels: Wheels, tmp_path: Path) -> None:
+    again = pack_wheel(tmp_path / "again", "other", {"pkg/lib/libfat.so": wheels.case.fat.read_bytes()})
+    with pytest.raises(InvalidInput, match="have one place"):
+        verify([wheels.folder], against=[wheels.fat, again])
+    for odd in (tmp_path / "again", wheels.case.fat):
+        with pytest.raises(InvalidInput, match="cannot be an original beside others"):
+            verify([wheels.folder], against=[wheels.fat, odd])
 
 
 def test_device_wheels_alone(wheels: Wheels) -> None:
@@ -547,7 +567,7 @@ def test_a_device_wheel_that_is_not_there_is_noted(wheels: Wheels) -> None:
 
 def test_a_compressed_archive_is_checked_all_the_same(wheels: Wheels) -> None:
     wheels.device("gfx942", deflate_archives=True)
-    report = verify([wheels.folder], against=wheels.fat)
+    report = verify([wheels.folder], against=[wheels.fat])
     assert found(report) == {"kpack-deflated"}
     assert report.identical == OBJECTS
 
@@ -556,7 +576,7 @@ def test_wheels_in_the_layout_of_amds_tool(wheels: Wheels, tmp_path: Path) -> No
     marker = Marker(("../.kpack/fat_@GFXARCH@.kpack",), KERNEL, build_of(wheels.case.host))
     in_reference_layout(wheels.case.fat, tmp_path / "host", marker)
     pack_wheel(wheels.folder, "pkg", {"pkg/lib/libfat.so": (tmp_path / "host").read_bytes()})
-    report = verify([wheels.folder], against=wheels.fat)
+    report = verify([wheels.folder], against=[wheels.fat])
     assert report.findings == ()
     assert report.identical == OBJECTS
 

@@ -346,6 +346,12 @@ def test_verifying_against_what_is_not_there(place: Path) -> None:
     assert "gone does not exist" in done.stderr
 
 
+def test_originals_come_last(place: Path) -> None:
+    kpack("split", "rocm/lib/libfat.so", "--output-dir", "out", cwd=place)
+    done = kpack("verify", "--against", "rocm/lib/libfat.so", "out/libfat.so", cwd=place, code=USAGE)
+    assert "before --against" in done.stderr
+
+
 def test_verifying_against_something_damaged_is_a_finding(place: Path) -> None:
     kpack("split", "rocm", "--output-dir", "out", cwd=place)
     damage(place / "rocm" / "lib" / "libfat.so")

@@ -1,27 +1,20 @@
-"""Check archives, alone and together with the libraries whose code they hold.
-
-Alone: what their tables claim, and that every code object unpacks to code for the archive's target. Together:
-every wrapper of a library finds its code, and all code has its library.
-"""
+"""Check archives: what their tables claim, and that all code in them unpacks and is for their target."""
 
 from __future__ import annotations
 
 import threading
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
 import zstandard
 
-from rocwright.binary.elf import read_elf
 from rocwright.binary.view import Mapped
-from rocwright.device_code.kernels import defined_kernels, kernels_of_wrappers
-from rocwright.device_code.kpack import PLACEHOLDER, PLAIN, SUFFIX, Archive, Entry, Marker, read_archive
-from rocwright.device_code.source import Source, installed_at
-from rocwright.device_code.verify.launches import Kernels, check_launches
+from rocwright.device_code.kernels import defined_kernels
+from rocwright.device_code.kpack import PLAIN, SUFFIX, Archive, Entry, read_archive
+from rocwright.device_code.source import Source
+from rocwright.device_code.verify.launches import Kernels
 from rocwright.device_code.verify.report import FindingLog
-from rocwright.device_code.verify.sources import Tree
 from rocwright.errors import InvalidInput
 from rocwright.model.gpu import Target, is_target, parse_target
 from rocwright.model.machines import HEADER_SIZE, Machines, mismatch
@@ -54,9 +47,12 @@ class Shelf:
         return parse_target(self.target)
 
     @cached_property
-    def kernels(self) -> frozenset[str]:
-        """Names of the libraries that it has code of."""
-        return frozenset(entry.kernel for entry in self.archive.entries)
+    def by_library(self) -> dict[str, list[Entry]]:
+        """Entries of each library that it has code of, by the library's name."""
+        found: defaultdict[str, list[Entry]] = defaultdict(list)
+        for entry in self.archive.entries:
+            found[entry.kernel].append(entry)
+        return dict(found)
 
 
 def read_shelf(source: Source, log: FindingLog) -> Shelf | None:
@@ -242,156 +238,3 @@ def _kernels(job: UnpackJob, code: memoryview | None) -> Kernels:
 
 class _Damaged(Exception):
     """A code object that cannot be had; the text says why."""
-
-
-# (wrapper, target) → where the code is.
-Spots = dict[tuple[int, str], tuple[Shelf, Entry]]
-
-
-@dataclass(frozen=True)
-class Known:
-    """What is kept of a split library: its place, its marker, the number of its wrappers."""
-
-    source: Source
-    marker: Marker
-    wrappers: int
-
-    @cached_property
-    def launches(self) -> Mapping[int, frozenset[str]]:
-        """The kernels that it registers, by wrapper; none where they cannot be told."""
-        file = self.source.open()
-        try:
-            return kernels_of_wrappers(read_elf(file), file) or {}
-        except InvalidInput:
-            return {}
-
-    @property
-    def kernel(self) -> str:
-        """Its name in archives, as their reader spells it."""
-        return self.marker.kernel.replace("\\", "/")
-
-
-def index_code(shelves: Sequence[Shelf], log: FindingLog) -> dict[str, Spots]:
-    """Library name → its code in all archives; code that is in two of them is reported."""
-    index: defaultdict[str, Spots] = defaultdict(dict)
-    for shelf in shelves:
-        for entry in shelf.archive.entries:
-            first = index[entry.kernel].setdefault((entry.index, entry.target), (shelf, entry))
-            if first[0] is not shelf:
-                log.add("kpack-twice", shelf.source.name, f"{label(entry)} is in {first[0].source.name} too")
-    return dict(index)
-
-
-def check_together(
-    libraries: Sequence[Known],
-    shelves: Sequence[Shelf],
-    index: dict[str, Spots],
-    kernels: Kernels,
-    tree: Tree,
-    log: FindingLog,
-) -> None:
-    """Report what the runtime would not find and, when all libraries are seen, code that none asks for.
-
-    In a tree that was merged for some targets it is no error when something has no code for any of these.
-    """
-    missing = "kpack-partial" if tree.merged and shelves else "kpack-missing"
-    targets = sorted({shelf.target for shelf in shelves})
-    owners: dict[str, Known] = {}
-    for library in libraries:
-        first = owners.setdefault(library.kernel, library)
-        if first is not library and not _copies(first.source, library.source):
-            log.add(
-                "kpack-same-name",
-                library.source.name,
-                f"archives know both it and {first.source.name} as {library.kernel}",
-            )
-        spots = index.get(library.kernel, {})
-        if not spots:
-            log.add(missing, library.source.name, f"no archive has code for {library.kernel}")
-            continue
-        its = [shelf for shelf in shelves if library.kernel in shelf.kernels]
-        _reachable(library, its, log)
-        for shelf in its:
-            _require_same_build(library, shelf, log)
-        unnamed = [shelf.source.name for shelf in its if library.kernel not in shelf.archive.builds]
-        if unnamed:
-            check_launches((library.source.name, library.kernel), library.launches, unnamed, kernels, log)
-        _complete(library, spots, targets, missing, log)
-        _no_more(library, spots, log)
-    if tree.whole and libraries:
-        for shelf in shelves:
-            for kernel in sorted(shelf.kernels - set(owners)):
-                log.add(
-                    "kpack-orphan",
-                    shelf.source.name,
-                    f"it has device code for {kernel}, a library that is not here",
-                )
-
-
-def _copies(first: Source, second: Source) -> bool:
-    """Whether two files are the same: a library under two names is one library."""
-    if first.size != second.size:
-        return False
-    a, b = first.open(), second.open()
-    step = 1 << 20
-    return all(a.read_at(at, step) == b.read_at(at, step) for at in range(0, first.size, step))
-
-
-def _require_same_build(library: Known, shelf: Shelf, log: FindingLog) -> None:
-    """By the identity of the host file, where the archive names one."""
-    build, own = shelf.archive.builds.get(library.kernel), library.marker.build
-    if build is not None and build != own:
-        here = f"{library.source.name} is build {own or 'none'}"
-        log.add(
-            "kpack-stranger", shelf.source.name, f"its code of {library.kernel} is of build {build}, {here}"
-        )
-
-
-def _reachable(library: Known, shelves: Sequence[Shelf], log: FindingLog) -> None:
-    for shelf in shelves:
-        places = [
-            installed_at(library.source.installed, path.replace(PLACEHOLDER, shelf.target, 1))
-            for path in library.marker.search_paths
-        ]
-        if shelf.source.installed not in places:
-            log.add(
-                "kpack-unreachable",
-                library.source.name,
-                f"for {shelf.target} it looks at {', '.join(places)}; "
-                f"its code is in {shelf.source.installed}",
-            )
-
-
-def _complete(library: Known, spots: Spots, targets: Sequence[str], missing: str, log: FindingLog) -> None:
-    there: defaultdict[int, set[str]] = defaultdict(set)
-    for number, target in spots:
-        there[number].add(target)
-    none = [number for number in range(library.wrappers) if not there[number]]
-    if none:
-        log.add(missing, library.source.name, f"no archive has code for {_some(none)}")
-    lacking: defaultdict[tuple[int, ...], list[str]] = defaultdict(list)
-    for target in targets:
-        lacking[tuple(n for n in range(library.wrappers) if there[n] and target not in there[n])].append(
-            target
-        )
-    for numbers, without in lacking.items():
-        if numbers:
-            said = "all wrappers" if len(numbers) == library.wrappers else _some(numbers)
-            log.add("kpack-partial", library.source.name, f"no code for {', '.join(without)} for {said}")
-
-
-def _some(numbers: Sequence[int]) -> str:
-    if len(numbers) == 1:
-        return f"wrapper {numbers[0]}"
-    more = f" and {len(numbers) - 5} more" if len(numbers) > 5 else ""
-    return f"wrappers {', '.join(map(str, numbers[:5]))}{more}"
-
-
-def _no_more(library: Known, spots: Spots, log: FindingLog) -> None:
-    for (number, _), (shelf, entry) in spots.items():
-        if number >= library.wrappers:
-            log.add(
-                "kpack-orphan",
-                shelf.source.name,
-                f"it has {label(entry)}; {library.source.name} has {library.wrappers} wrappers",
-            )

@@ -192,22 +192,38 @@ def same_bytes(old: Mapped, new: Mapped) -> bool:
 
 
 class Original:
-    """A fat library, tree or wheel; raises `InvalidInput` when it cannot be read."""
+    """What was split: libraries, a tree, or wheels that are installed together."""
 
-    def __init__(self, path: Path, stack: ExitStack, log: FindingLog) -> None:
-        self.path = path
-        self.single = not path.is_dir() and not path.name.endswith(ENDING)
-        if self.single:
-            self.sources = [on_disk(path, path.name, path.name)]
-        elif path.is_dir():
-            self.sources = [source for tree in directory_trees([path], log) for source in tree.sources]
+    def __init__(self, paths: Sequence[Path], stack: ExitStack, log: FindingLog) -> None:
+        """Raises `InvalidInput` for what cannot be read, and for originals that do not belong together."""
+        folders = [path for path in paths if path.is_dir()]
+        wheels = [path for path in paths if path.name.endswith(ENDING) and path not in folders]
+        if len(paths) > 1 and (folders or 0 < len(wheels) < len(paths)):
+            odd = folders[0] if folders else wheels[0]
+            raise InvalidInput(
+                f"{odd} cannot be an original beside others: these are wheels of one set, or libraries",
+                where=odd,
+                next_step="verify each against its own original, one after another",
+            )
+        self.whole = bool(folders or wheels)
+        if folders:
+            self.sources = [source for tree in directory_trees(folders, log) for source in tree.sources]
+        elif wheels:
+            self.sources = [source for path in wheels for source in wheel_sources(open_wheel(path), stack)]
         else:
-            self.sources = list(wheel_sources(open_wheel(path), stack))
-        self.by_path = {source.installed: source for source in self.sources}
+            self.sources = [on_disk(path, path.name, path.name) for path in paths]
+        self.by_path: dict[str, Source] = {}
+        for source in self.sources:
+            before = self.by_path.setdefault(source.installed, source)
+            if before is not source and not folders:
+                raise InvalidInput(
+                    f"{source.name} and {before.name} have one place, so they are not originals of one set",
+                    next_step="verify each against its own original, one after another",
+                )
 
     def source_of(self, source: Source) -> Source | None:
         """The original of a file: the only one, that at the same place, or the only one of its name."""
-        if self.single:
+        if not self.whole and len(self.sources) == 1:
             return self.sources[0]
         found = self.by_path.get(source.installed)
         if found is None and source.installed.startswith("/"):

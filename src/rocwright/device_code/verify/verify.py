@@ -13,23 +13,14 @@ from pathlib import Path
 
 from rocwright.data import load_table
 from rocwright.device_code.fatbin import Bundle, CodeObject, device_code
-from rocwright.device_code.verify.archive import (
-    Known,
-    Shelf,
-    Spots,
-    Unpacker,
-    UnpackJob,
-    UnpackOutcome,
-    check_together,
-    index_code,
-    read_shelf,
-)
+from rocwright.device_code.verify.archive import Shelf, Unpacker, UnpackJob, UnpackOutcome, read_shelf
 from rocwright.device_code.verify.launches import Kernels, gather
 from rocwright.device_code.verify.library import SplitLibrary, check_library, is_host_elf
 from rocwright.device_code.verify.original import Fat, Original, compare_trees, host_differences, stand_ins
 from rocwright.device_code.verify.origins import check_origins
 from rocwright.device_code.verify.report import FindingLog, KpackReport
 from rocwright.device_code.verify.sources import Tree, directory_trees, file_tree
+from rocwright.device_code.verify.together import Known, Spots, check_together
 from rocwright.device_code.verify.wheels import ENDING, check_parts, wheel_trees, wheels_in
 from rocwright.device_code.wrappers import Unsplittable
 from rocwright.errors import InvalidInput
@@ -46,17 +37,18 @@ _LIGHT = 1 << 20
 def verify(
     paths: Iterable[Path],
     *,
-    against: Path | None = None,
+    against: Sequence[Path] = (),
     targets: Iterable[str] | None = None,
     threads: int = 2,
 ) -> KpackReport:
     """Verify split libraries, archives, directories and wheels; offline.
 
     A library brings the archives that its search path leads to. Directories `generic` and those of targets
-    beside it make one tree, and so do all wheels. `against` is the fat library, tree or wheel that was split:
-    then every code object is compared with it both ways, and the host file besides. `targets` are those that
-    are meant to be here, of all that a host was split into (features do not count). Malformed files become
-    findings; raises `InvalidInput` for a path that does not exist and for an `against` that cannot be read.
+    beside it make one tree, and so do all wheels. `against` is what was split, a tree or fat libraries or
+    wheels: then every code object is compared with it both ways, and the host files besides. `targets` are
+    those that are meant to be here, of all that a host was split into (features do not count). Malformed
+    files become findings; raises `InvalidInput` for a path that does not exist, for an `against` that cannot
+    be read, and for several that are not of one set.
     """
     with ExitStack() as stack:
         wanted = None if targets is None else frozenset(base_targets(targets))
@@ -90,13 +82,13 @@ class _Verification:
     """One call of `verify`."""
 
     def __init__(
-        self, against: Path | None, wanted: frozenset[str] | None, threads: int, stack: ExitStack
+        self, against: Sequence[Path], wanted: frozenset[str] | None, threads: int, stack: ExitStack
     ) -> None:
         self.wanted = wanted
         self.log = FindingLog()
         self.threads = threads
         self.unpacker = Unpacker(load_table("machines", Machines))
-        self.original = None if against is None else Original(against, stack, self.log)
+        self.original = Original(against, stack, self.log) if against else None
         self.libraries: list[Known] = []
         self.shelves: list[Shelf] = []
         self.parts: dict[str, None] = {}
@@ -118,10 +110,10 @@ class _Verification:
                 self._count(outcome)
                 gather(kernels, outcome.kernels)
                 count.add(bool(outcome.unpacked))
-        check_together(work.libraries, shelves, work.index, kernels, tree, self.log)
+        check_together(work.libraries, shelves, kernels, tree, self.log)
         check_origins(tree, shelves, self.wanted, self.log)
         check_parts(tree, shelves, self.unpacker.machines, self.log)
-        if self.original is not None and not self.original.single and tree.whole:
+        if self.original is not None and self.original.whole and tree.whole:
             split = {library.source.installed for library in work.libraries}
             compare_trees(self.original, tree, split, self.log)
         if tree.parts:
@@ -165,7 +157,6 @@ class _Tree:
     def __init__(self, run: _Verification, tree: Tree, shelves: Sequence[Shelf]) -> None:
         self.run, self.sources, self.shelves = run, tree.sources, shelves
         self.log = run.log
-        self.index = index_code(shelves, run.log)
         self.libraries: list[Known] = []
         self.done: set[tuple[int, int, int]] = set()
         self.unpacked = 0
@@ -206,7 +197,7 @@ class _Tree:
         yield from self._code(fat, known)
 
     def _code(self, fat: Fat, known: Known) -> Iterator[tuple[UnpackJob | None, int]]:
-        spots = self.index.get(known.kernel, {})
+        spots = known.spots(self.shelves)
         wanted: set[tuple[int, str]] = set()
         for bundle, indices in fat.bundles:
             if not indices:

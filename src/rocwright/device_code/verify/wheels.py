@@ -6,7 +6,7 @@ tree, device files are for the target of their part.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -57,8 +57,7 @@ def wheel_trees(paths: Iterable[Path], log: FindingLog, stack: ExitStack, thread
         hosts = [wheel for wheel in together if device_part(wheel.name) is None]
         devices = [wheel for wheel in together if device_part(wheel.name) is not None]
         _pins(hosts, devices, log)
-        for host in hosts:
-            _extras(host, devices, log)
+        _extras(hosts, devices, log)
         sources = tuple(source for wheel in together for source in wheel_sources(wheel, stack))
         # A wheel that holds archives and offers no device wheels was merged for a family: it has no parts.
         apart = bool(devices) or any(_offers(host) for host in hosts)
@@ -120,10 +119,18 @@ def _pins(hosts: Sequence[Wheel], devices: Sequence[Wheel], log: FindingLog) -> 
                 )
 
 
-def _extras(host: Wheel, devices: Sequence[Wheel], log: FindingLog) -> None:
+def _extras(hosts: Sequence[Wheel], devices: Sequence[Wheel], log: FindingLog) -> None:
+    """Each device wheel is brought by an extra of some host, at its version."""
     there = {device.name: device for device in devices}
+    reached = {name for host in hosts for name in _brought(host, there, log)}
+    offering = ", ".join(host.path.name for host in hosts)
+    for left in sorted(set(there) - reached) if reached else ():
+        log.add("kpack-extra", there[left].path.name, f"no extra of {offering} brings it")
+
+
+def _brought(host: Wheel, there: Mapping[str, Wheel], log: FindingLog) -> Iterator[str]:
+    """Names of device wheels that a host's extras bring."""
     offered = [canonicalize_name(extra) for extra in host.metadata.provides_extra]
-    reached = set()
     for text in host.metadata.requires_dist:
         requirement = Requirement(text)
         name = canonicalize_name(requirement.name)
@@ -138,9 +145,7 @@ def _extras(host: Wheel, devices: Sequence[Wheel], log: FindingLog) -> None:
             log.add(
                 "kpack-extra", host.path.name, f"it requires {requirement}, but {there[name].version} is here"
             )
-        reached.add(name)
-    for left in sorted(set(there) - reached) if reached else ():
-        log.add("kpack-extra", there[left].path.name, f"no extra of {host.path.name} brings it")
+        yield name
 
 
 def wheels_in(path: Path) -> list[Path]:
