@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import sys
 from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from typing import Any
@@ -49,6 +50,14 @@ class FileEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=Fals
     variant: Variants | msgspec.UnsetType = msgspec.UNSET
 
     def __post_init__(self) -> None:
+        # What many files have in common is in memory once: an index holds millions of them.
+        share = msgspec.structs.force_setattr
+        share(self, "project", sys.intern(self.project))
+        share(self, "version", sys.intern(self.version))
+        if self.requires_python:
+            share(self, "requires_python", sys.intern(self.requires_python))
+        if self.depends:
+            share(self, "depends", tuple(map(sys.intern, self.depends)))
         if self.size >= 0 and _ENTRY.fullmatch(f"{self.name} {self.sha256} {self.metadata_sha256}"):
             return
         # The name becomes part of a path and of a URL, so nothing that could leave a directory passes.

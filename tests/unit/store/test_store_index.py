@@ -218,7 +218,7 @@ def test_text_of_others_is_escaped() -> None:
     assert "<title>a&lt;b</title>" in flat_page([], title="a<b", base="")
     bad = '"><script>alert(1)</script>'
     listed = pooled(msgspec.structs.replace(TORCH, requires_python=bad), yanked=bad)
-    elsewhere = msgspec.structs.replace(listed, place=f"https://host/{bad}x.whl#sha256=no")
+    elsewhere = msgspec.structs.replace(listed, apart=f"https://host/{bad}x.whl#sha256=no")
     for page in (
         project_page(bad, [elsewhere], base="../"),
         flat_page([listed, elsewhere], title=bad, base="../"),

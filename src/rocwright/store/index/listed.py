@@ -44,16 +44,22 @@ class ListedSet:
 
 
 class ListedFile(msgspec.Struct, frozen=True, gc=False):
-    """A file in a view. `place` is its key in the store, or an absolute URL where it lies elsewhere.
+    """A file in a view.
 
+    `apart` is given where it does not lie at its entry's key: another key of the store, or an absolute URL.
     `provenance` is an absolute URL, where it has any: readers refuse a page with another one (PEP 740).
     """
 
     entry: FileEntry
-    place: str
+    apart: str | None = None
     uploaded: str | None = None
     yanked: str | None = None
     provenance: str | None = None
+
+    @property
+    def place(self) -> str:
+        """Its key in the store, or an absolute URL."""
+        return self.apart or entry_key(self.entry)
 
 
 def listed_files(
@@ -84,7 +90,7 @@ def listed_files(
                 # An installer that is promised METADATA and finds none gives up.
                 entry = msgspec.structs.replace(entry, metadata_sha256=None)
             attested = one.provenance.get(entry.name) if one.provenance else None
-            new = ListedFile(entry, place or entry_key(entry), one.uploaded, one.yanked, attested)
+            new = ListedFile(entry, place, one.uploaded, one.yanked, attested)
             known = found.get(entry.name)
             found[entry.name] = new if known is None else _together(known, new)
     return tuple(found[name] for name in sorted(found))
@@ -93,7 +99,7 @@ def listed_files(
 def _together(known: ListedFile, new: ListedFile) -> ListedFile:
     uploaded = min(filter(None, (known.uploaded, new.uploaded)), default=None)
     yanked = known.yanked if new.yanked is not None else None
-    return ListedFile(known.entry, known.place, uploaded, yanked, known.provenance or new.provenance)
+    return ListedFile(known.entry, known.apart, uploaded, yanked, known.provenance or new.provenance)
 
 
 def newest_last(files: Iterable[ListedFile]) -> list[ListedFile]:
@@ -164,10 +170,9 @@ def page_lines(html: bytes) -> memoryview:
 
 def address(one: ListedFile, base: str) -> str:
     """As `link`, quickly for a file in the pool, whose name holds few characters that matter."""
-    key = entry_key(one.entry)
-    if one.place == key:
-        return base + key.replace("+", "%2B").replace("!", "%21")
-    return link(one.place, base)
+    if one.apart is None:
+        return base + entry_key(one.entry).replace("+", "%2B").replace("!", "%21")
+    return link(one.apart, base)
 
 
 def link(place: str, base: str) -> str:

@@ -338,7 +338,7 @@ def _form() -> str:
     wheel = FileEntry("a-1+b-py3-none-any-null.whl", "0" * 64, 1, "a", "1+b", "<4", "1" * 64, ("b",), said)
     sdist = FileEntry("a-2.tar.gz", "2" * 64, 2, "a", "2")
     files = (
-        ListedFile(wheel, f"files/{wheel.sha256}/{wheel.name}", uploaded="2026-01-01T00:00:00Z"),
+        ListedFile(wheel, uploaded="2026-01-01T00:00:00Z"),
         ListedFile(
             sdist, "https://example.org/a+b&c", yanked="<why>", provenance="https://example.org/a?b&c"
         ),
