@@ -20,5 +20,6 @@ def run_build(
         """Tell nobody."""
 
     with held_tree(Path(plan.tree or plan.directory), note) as tree:
-        build = Build(plan, environment, tree, rocm=rocm, log=log, threads=2, note=note)
+        made = output.parent / "made"
+        build = Build(plan, environment, tree, rocm=rocm, log=log, dist=made, threads=2, note=note)
         return build.run(output, tree.content().untracked)[0]

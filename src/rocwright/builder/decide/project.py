@@ -120,10 +120,10 @@ def _directory(tree: SourceFacts, run: Circumstances) -> str:
 
 
 def _removed(recipe: Recipe, wanted: BuildRequest, *, first: bool) -> tuple[str, ...]:
-    """What an earlier build left: its wheels always; its objects when asked, once for all Pythons."""
+    """What an earlier build left: its objects when asked, once for all Pythons."""
     if first:
-        return ("dist", "build") if wanted.clean else ("dist",)
-    return (*recipe.per_python, "dist")
+        return ("build",) if wanted.clean else ()
+    return recipe.per_python
 
 
 def _programs(

@@ -171,7 +171,8 @@ class _Run:
             # Those that are in the environment, so that it may be built against them.
             used = {build.project for build in self.plan.builds if build.install or build.editable}
             used |= {wheel.project for wheel in self.given}
-            earlier = {wheel.project: wheel.sha256 for wheel in before if wheel.project in used}
+            under = [wheel for wheel in before if wheel.project in used]
+            earlier = {wheel.project: wheel.sha256 for wheel in under}
             key = partial(
                 key_of,
                 plan,
@@ -196,7 +197,7 @@ class _Run:
                 self.wheels.append(done.wheel)
                 return
             state.unlink(missing_ok=True)
-            wheel, made = self._make(plan, interpreter, before, tree, content.untracked)
+            wheel, made = self._make(plan, interpreter, before, under, tree, content.untracked)
             wheel = msgspec.structs.replace(wheel, python=interpreter.name)
             content = tree.settled(content)
             if not plan.editable:
@@ -216,6 +217,7 @@ class _Run:
         plan: BuildPlan,
         interpreter: Interpreter,
         before: list[BuiltWheel],
+        under: list[BuiltWheel],
         tree: SourceTree,
         untracked: frozenset[str],
     ) -> tuple[BuiltWheel, tuple[str, ...]]:
@@ -231,9 +233,10 @@ class _Run:
             tree,
             rocm=self.plan.rocm,
             log=log,
+            dist=self.work / "dist" / name,
             threads=self.threads,
             note=self.note,
-            given=self._given(interpreter),
+            given=under,
         )
         ours = plan.install and environment.root == self._root(interpreter)
         if ours:
@@ -290,6 +293,7 @@ class _Run:
                 note_installed(environment, project, None)
         for wheel in before:
             if wheel.path and wheel.project in names and known.get(wheel.project) != wheel.sha256:
+                note_installed(environment, wheel.project, None)
                 options = ["--no-deps", "--force-reinstall", "--no-index"]
                 pip_install(environment, [wheel.path], closed=None, options=options, log=log)
                 note_installed(environment, wheel.project, wheel.sha256)

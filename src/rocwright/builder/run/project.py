@@ -29,6 +29,7 @@ from rocwright.builder.run.tree import SourceTree, clean_up, state_digest
 from rocwright.builder.units.launch import PART
 from rocwright.device_code.wheel.wheel import split_wheel
 from rocwright.errors import CommandFailed, InvalidInput, InvalidWheel, UsageError
+from rocwright.model.project import TORCH
 from rocwright.system import process, venv
 from rocwright.system.files import link_or_copy, make_directory, remove_tree, sha256_file, write_text
 from rocwright.system.progress import Count, counted
@@ -74,11 +75,12 @@ class Build:
         *,
         rocm: Rocm | None,
         log: Path,
+        dist: Path,
         threads: int,
         note: Note,
         given: Sequence[BuiltWheel] = (),
     ) -> None:
-        """`given` are wheels of other runs in the environment, which have to stay there."""
+        """`given` are wheels in the environment, which have to stay there; `dist` is for the wheel alone."""
         if (plan.platform == "windows") != (sys.platform == "win32"):
             raise UsageError(
                 f"a build for {plan.platform} cannot be run on this machine",
@@ -87,7 +89,7 @@ class Build:
         self.plan, self.environment, self.tree, self.rocm = plan, environment, tree, rocm
         self.log, self.threads, self.note, self.given = log, threads, note, given
         self.directory = Path(plan.directory)
-        self.dist = self.directory / "dist"
+        self.dist = dist
         self.leftovers = Leftovers(plan, environment.python, rocm, given)
 
     def run(self, output: Path, before: frozenset[str]) -> tuple[BuiltWheel, tuple[str, ...]]:
@@ -98,7 +100,10 @@ class Build:
         self._prepare()
         if self.plan.editable:
             return self._editable(), ()
-        argv = list(self.plan.argv)
+        # Not `dist` in the tree: what lies there is the user's.
+        remove_tree(self.dist)
+        place = "--outdir" if self.plan.argv[:3] == ("python", "-m", "build") else "--dist-dir"
+        argv = [*self.plan.argv, place, str(self.dist)]
         if argv[0] == "python":
             argv[0] = str(self.environment.python)
         written = {*self.plan.generated, *self.plan.copied}
@@ -110,14 +115,16 @@ class Build:
             ):
                 used = self._command(argv)
         except BaseException:
-            clean_up(self.tree, self.dist, before, self.note)
+            remove_tree(self.dist)
+            clean_up(self.tree, before, self.note)
             raise
         built = give_local_version(_the_wheel(self.plan, self.dist), self.plan.local)
         require_pins(built, self.plan.pins)
         if self.plan.install:
             self._install(built)
         target, device = self._put_out(built, output)
-        made = clean_up(self.tree, self.dist, before, self.note)
+        remove_tree(self.dist)
+        made = clean_up(self.tree, before, self.note)
         wheel = BuiltWheel(
             project=self.plan.project,
             version=open_wheel(target).metadata.version,
@@ -250,7 +257,7 @@ def _the_wheel(plan: BuildPlan, dist: Path) -> Path:
     wheels = sorted(dist.glob("*.whl"))
     if len(wheels) != 1:
         found = ", ".join(wheel.name for wheel in wheels) or "none"
-        raise InvalidWheel(f"{plan.project}: expected one wheel in dist, found {found}", where=dist)
+        raise InvalidWheel(f"{plan.project}: its build was to make one wheel, and made {found}", where=dist)
     version = open_wheel(wheels[0]).metadata.version
     if plan.local:
         return _own_wheel(plan, wheels[0], version)
@@ -296,6 +303,9 @@ def _same_version(one: str, other: str) -> bool:
 # In the directory `build`: what it was configured for, and with which compilers its objects were made.
 _CONFIGURED_FOR = ".rocwright-configured"
 _COMPILED_WITH = ".rocwright-compiled"
+# What torch's BuildExtension compiles by, and the files that device sources include.
+_OF_TORCH = "temp.*/build.ninja"
+_HEADERS = (".h", ".hh", ".hpp", ".hxx", ".cuh", ".inc", ".inl", ".ipp", ".tpp", ".def")
 # Where setuptools collects the files of a wheel.
 _COLLECTED = ("lib.*", "bdist.*")
 
@@ -320,9 +330,10 @@ class Leftovers:
             made_with["part"] = plan.env[PART]
         if read:
             made_with["variables"] = read
-        if plan.local:
-            # Headers of torch, which ninja takes for the system's: it sees no change of them.
-            made_with["given"] = {wheel.project: wheel.sha256 for wheel in given}
+        # Headers of torch, which ninja takes for the system's: it sees no change of them.
+        under = {wheel.project: wheel.sha256 for wheel in given if plan.local or wheel.project == TORCH}
+        if under:
+            made_with["given"] = under
         self._toolchain = state_digest(made_with)
 
     @property
@@ -336,13 +347,37 @@ class Leftovers:
     def unwanted(self) -> Iterator[str]:
         """Paths below the project's directory that have to go before the build."""
         if not self.plan.editable:
-            yield "dist"
             yield from self._collected()
         if self.of_another_toolchain:
             yield "build"
-        elif self._noted(_CONFIGURED_FOR) != self._configuration:
+            return
+        yield from self._outdated()
+        if self._noted(_CONFIGURED_FOR) != self._configuration:
             # CMake remembers variables and the interpreter of its first run; ninja keeps what stays the same.
-            yield from self.plan.per_python or self._found("CMakeCache.txt", "*/CMakeCache.txt")
+            yield from self.plan.per_python or self._found(
+                "CMakeCache.txt", "*/CMakeCache.txt", "temp.*/**/CMakeCache.txt"
+            )
+
+    def _outdated(self) -> Iterator[str]:
+        """Objects older than a header: with HIP, torch does not let ninja follow what sources include."""
+        made = [
+            file.parent
+            for file in self.build.glob(_OF_TORCH)
+            if not (file.parent / "CMakeCache.txt").exists()
+        ]
+        if not made:
+            return
+        newest = max(self._times_of_headers(), default=0)
+        for path in (path for directory in made for path in directory.rglob("*.o")):
+            if path.stat().st_mtime_ns < newest:
+                yield f"build/{path.relative_to(self.build).as_posix()}"
+
+    def _times_of_headers(self) -> Iterator[int]:
+        for here, folders, names in os.walk(self.build.parent):
+            folders[:] = [name for name in folders if name != ".git" and Path(here, name) != self.build]
+            yield from (
+                Path(here, name).lstat().st_mtime_ns for name in names if name.lower().endswith(_HEADERS)
+            )
 
     def _collected(self) -> Iterator[str]:
         """A module or header that the sources no longer have would still be packed from there."""
@@ -366,10 +401,14 @@ class Leftovers:
     def begin(self) -> None:
         """Before the command: how far one comes that is killed, nobody knows."""
         (self.build / _CONFIGURED_FOR).unlink(missing_ok=True)
+        make_directory(self.build)
         self._note(_COMPILED_WITH, self._toolchain)
 
     def end(self) -> None:
         """After the command, also one that failed: what is compiled is of use to the next."""
+        if not {path.name for path in self.build.glob("*")} - {_COMPILED_WITH}:
+            # A build that leaves nothing there.
+            remove_tree(self.build)
         self._note(_COMPILED_WITH, self._toolchain)
         self._note(_CONFIGURED_FOR, self._configuration)
 

@@ -230,16 +230,12 @@ def held_tree(directory: Path, note: Callable[[str], None]) -> Iterator[SourceTr
         yield tree
 
 
-def clean_up(
-    tree: SourceTree, dist: Path, before: frozenset[str], note: Callable[[str], None]
-) -> tuple[str, ...]:
+def clean_up(tree: SourceTree, before: frozenset[str], note: Callable[[str], None]) -> tuple[str, ...]:
     """Take away what a build left in a tree that does not ignore it; returns new files that stay.
 
     Only what build systems make goes: `dist`, `build`, `*.egg-info`. Anything else may be somebody's who
-    works in the tree meanwhile, so it is named and left. `dist` is where the build put its wheel, `before`
-    what was untracked before it.
+    works in the tree meanwhile, so it is named and left. `before` is what was untracked before it.
     """
-    files.remove_tree(dist)
     if tree.git is None:
         return tuple(sorted(tree.untracked() - before))
     left = []

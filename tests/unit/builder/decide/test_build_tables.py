@@ -197,7 +197,7 @@ def test_the_environment_is_the_documents_and_nothing_else(project: str, platfor
 def test_the_steps_of_each_project(project: str, platform: str) -> None:
     plan = one(project, platform)
     assert (plan.directory, plan.argv, plan.install, plan.pins) == STEPS[project, platform]
-    assert (plan.platform, plan.python, plan.removed) == (platform, "3.12", ("dist",))
+    assert (plan.platform, plan.python, plan.removed) == (platform, "3.12", ())
     assert (plan.import_name, plan.wheel_name, plan.editable) == (project, project, False)
     assert plan.requirements[:3] == TOOLS
 

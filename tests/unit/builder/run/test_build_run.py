@@ -21,7 +21,8 @@ from rocwright.system.venv import Environment
 SETUP = """
 import os, sys, zipfile
 from pathlib import Path
-assert sys.argv[1:] == ["bdist_wheel"], sys.argv
+assert sys.argv[1:3] == ["bdist_wheel", "--dist-dir"], sys.argv
+dist = Path(sys.argv[3])
 print("compiling for", os.environ["PYTORCH_ROCM_ARCH"])
 assert Path("toy/_generated.py").read_text() == "made = 1\\n"
 behave = Path("behave").read_text().split() if Path("behave").exists() else []
@@ -33,7 +34,7 @@ if "fail" in behave:
         print("warning", number)
     print("toy/kernel.hip:7:3: error: use of undeclared identifier", file=sys.stderr)
     sys.exit(1)
-Path("dist").mkdir()
+dist.mkdir(parents=True)
 versions = [w.removeprefix("version=") for w in behave if w.startswith("version=")]
 versions = versions or [os.environ["TOY_VERSION"]]
 tag = next((w.removeprefix("tag=") for w in behave if w.startswith("tag=")), "py3-none-any")
@@ -41,7 +42,7 @@ if "none" in behave:
     versions = []
 for version in versions:
     info = f"toy-{version}.dist-info"
-    with zipfile.ZipFile(f"dist/toy-{version}-{tag}.whl", "w") as wheel:
+    with zipfile.ZipFile(dist / f"toy-{version}-{tag}.whl", "w") as wheel:
         wheel.writestr("toy/__init__.py", f"version = {version!r}\\n")
         wheel.writestr("toy/_generated.py", Path("toy/_generated.py").read_text())
         for library in Path().glob("*.so"):
@@ -58,7 +59,7 @@ def source(tmp_path: Path) -> Path:
     root = tmp_path / "src"
     (root / "toy").mkdir(parents=True)
     (root / "setup.py").write_text(SETUP)
-    # A wheel of an earlier version must not be taken for this build's.
+    # The user's, and not to be taken for this build's.
     (root / "dist").mkdir()
     (root / "dist" / "toy-0.1-py3-none-any.whl").write_text("old")
     return root
@@ -104,7 +105,8 @@ def test_one_wheel_in_the_output_and_a_tree_as_it_was(
     )
     assert (built.sha256, built.size) == (hashlib.sha256(data).hexdigest(), len(data))
     assert built.wall_s > 0 and built.peak_rss > 1 << 20
-    assert names(source) == ["setup.py", "toy"]
+    assert names(source) == ["dist", "setup.py", "toy"]
+    assert names(source / "dist") == ["toy-0.1-py3-none-any.whl"]
     assert names(source / "toy") == []
     assert "compiling for gfx90a" in log.read_text()
 
@@ -136,11 +138,11 @@ def test_building_again_gives_the_same_output_and_no_leftovers(
     ("behave", "error", "words"),
     [
         ("fail", CommandFailed, "exit code 1"),
-        ("none", InvalidWheel, "expected one wheel in dist, found none"),
+        ("none", InvalidWheel, "its build was to make one wheel, and made none"),
         (
             "version=1.0+rocm7 version=2.0",
             InvalidWheel,
-            r"found toy-1\.0\+rocm7-py3-none-any\.whl, toy-2\.0-py3-none-any\.whl",
+            r"made toy-1\.0\+rocm7-py3-none-any\.whl, toy-2\.0-py3-none-any\.whl",
         ),
         ("version=1.0", InvalidWheel, r"toy built version 1\.0, expected 1\.0\+rocm7"),
     ],

@@ -126,6 +126,7 @@ def test_objects_are_not_used_when_compilers_read_other_variables(
 ) -> None:
     """ninja compares command lines, and these variables stand in none."""
     (source / "build").mkdir()
+    (source / "build" / "native.o").write_text("compiled")
     plan = BuildPlan("toy", str(source), "1.0", ("python",), {})
 
     def of_another_toolchain() -> bool:
@@ -158,6 +159,50 @@ def test_objects_of_another_torch_are_made_anew(tmp_path: Path) -> None:
     # Its headers lie where ninja does not look for changes.
     assert leftovers("two").of_another_toolchain
     assert "build" in list(leftovers("two").unwanted())
-    # A family compiles against the torch of its own run.
+    # Also that of the same run: a family's device code is compiled against it.
     leftovers("one", local="").begin()
-    assert not leftovers("two", local="").of_another_toolchain
+    assert leftovers("two", local="").of_another_toolchain
+
+
+def test_a_build_that_was_killed_leaves_word_of_its_torch(tmp_path: Path) -> None:
+    def leftovers(digest: str) -> Leftovers:
+        plan = BuildPlan(project="toy", directory=str(tmp_path), version="", argv=(), env={}, local="+torch2")
+        torch = BuiltWheel("torch", "2.9.0", "torch-2.9.0-py3-none-any.whl", digest, 1, 0, 0, 0)
+        return Leftovers(plan, Path(sys.executable), None, [torch])
+
+    leftovers("one").begin()
+    assert leftovers("two").of_another_toolchain
+    # One that leaves nothing in `build` leaves no `build`.
+    leftovers("one").end()
+    assert not (tmp_path / "build").exists()
+
+
+def test_device_objects_older_than_a_header_are_made_anew(tmp_path: Path) -> None:
+    """torch gives ninja what sources include for CUDA alone."""
+    plan = BuildPlan(project="toy", directory=str(tmp_path), version="", argv=(), env={})
+    objects, others = tmp_path / "build/temp.linux-x86_64/csrc", tmp_path / "build/cmake"
+    for number, path in enumerate((tmp_path / "csrc/kernel.cuh", objects / "kernel.o", others / "kernel.o")):
+        path.parent.mkdir(parents=True)
+        path.write_text("")
+        os.utime(path, (number, number))
+    (objects.parent / "build.ninja").write_text("")
+
+    def unwanted() -> list[str]:
+        return [
+            name for name in Leftovers(plan, Path(sys.executable), None).unwanted() if name.endswith(".o")
+        ]
+
+    assert unwanted() == []
+    os.utime(tmp_path / "csrc/kernel.cuh", (9, 9))
+    assert unwanted() == ["build/temp.linux-x86_64/csrc/kernel.o"]
+    # With CMake ninja follows includes.
+    (objects.parent / "CMakeCache.txt").write_text("")
+    assert unwanted() == []
+
+
+def test_what_cmake_remembers_goes_at_any_depth(tmp_path: Path) -> None:
+    plan = BuildPlan(project="toy", directory=str(tmp_path), version="", argv=(), env={})
+    cache = tmp_path / "build/temp.linux-x86_64/Release/toy/CMakeCache.txt"
+    cache.parent.mkdir(parents=True)
+    cache.write_text("")
+    assert str(cache.relative_to(tmp_path)) in list(Leftovers(plan, Path(sys.executable), None).unwanted())

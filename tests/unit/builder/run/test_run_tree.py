@@ -225,7 +225,7 @@ def test_what_build_systems_leave_unignored_goes_and_anything_else_is_named(tmp_
         (root / name).parent.mkdir(exist_ok=True)
         (root / name).write_text("x")
     said: list[str] = []
-    assert clean_up(tree, root / "dist", before, said.append) == ("work.py",)
+    assert clean_up(tree, before, said.append) == ("work.py",)
     assert git(root, "status", "--porcelain") == "?? notes.txt\n?? work.py"
     assert said == [f"new in {root}, not ignored by git, and left there: work.py"]
 
@@ -236,5 +236,5 @@ def test_a_build_directory_that_is_ignored_stays_for_the_next_build(tmp_path: Pa
     before = tree.untracked()
     (root / "build").mkdir()
     (root / "build" / "a.o").write_text("x")
-    assert clean_up(tree, root / "dist", before, pytest.fail) == ()
+    assert clean_up(tree, before, pytest.fail) == ()
     assert (root / "build" / "a.o").exists()
