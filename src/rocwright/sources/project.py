@@ -178,8 +178,9 @@ def from_sdist(
 ) -> ProjectTree:
     """The sources of an sdist, unpacked below `folder` unless they lie there already.
 
-    `edits` are the changes that a project of this name needs. Raises `InvalidArchive` for a damaged one,
-    `InvalidInput` for one of another project or version, `InvalidData` for an edit that fits several times.
+    The name of a user's archive may be that of its repository; what it holds says what it is. `edits` are the
+    changes that a project of this name needs. Raises `InvalidArchive` for a damaged one, `InvalidInput` for
+    one of another project or version, `InvalidData` for an edit that fits several times.
     """
     try:
         name, version = parse_sdist_filename(path.name)
@@ -189,18 +190,25 @@ def from_sdist(
             where=path,
             next_step="restore its name: NAME-VERSION.tar.gz; unpack other archives and give the directory",
         ) from error
-    project = canonicalize_name(name)
-    _require_name(source, project, path)
-    place = folder / f"{project}-{version}"
+    called = canonicalize_name(name)
+    place, digest = folder / f"{called}-{version}", sha256_file(path)
     known = _known(place)
-    digest, wanted = sha256_file(path), tuple(edits(project))
-    told = hashlib.sha256(msgspec.json.encode(wanted)).hexdigest() if wanted else ""
-    if known is not None and (known.sha256, known.edits) == (digest, told):
+    if known is not None and (known.sha256, known.edits) == (digest, _told(edits(known.project))):
+        _require_name(source, known.project, path)
         return known
+    _record(place).unlink(missing_ok=True)
     date = unpack(path, place)
+    project = called if source.kind == "release" else identity(place)[0] or called
+    _require_name(source, project, path)
+    wanted, told = edits(project), _told(edits(project))
     changed = tuple(dict.fromkeys(edit.file for edit in wanted if changed_by(place, edit)))
     tree = ProjectTree(project, str(place), str(version), origin=origin, sha256=digest, date=date)
     return _noted(msgspec.structs.replace(tree, changed=changed, edits=told), place)
+
+
+def _told(edits: Sequence[Edit]) -> str:
+    """A digest of changes; empty for none."""
+    return hashlib.sha256(msgspec.json.encode(edits)).hexdigest() if edits else ""
 
 
 def from_directory(source: ProjectSource) -> ProjectTree:
@@ -232,7 +240,10 @@ def from_repository(
     known = _known(place)
     # What a build left there is no work of somebody's.
     if known is not None and known.commit == found.commit:
-        return known
+        name = identity(place)[0]
+        _require_name(source, name or source.name, place)
+        return msgspec.structs.replace(known, project=_named(source, name, place))
+    _record(place).unlink(missing_ok=True)
     locked = LockedSource(
         project=source.name or stem,
         origin=source.place,
@@ -243,9 +254,13 @@ def from_repository(
         hipify=False,
     )
     checked_out(locked, place, mirrors=mirrors, watch=watch, log=log)
+    repository = Git(place / ".git", place)
+    if found.ref.startswith("refs/tags/"):
+        # Projects ask git what their version is.
+        repository.set_ref(found.ref, found.commit)
     name, version = identity(place)
     _require_name(source, name or source.name, place)
-    date = Git(place / ".git", place).run("log", "-1", "--format=%ct", found.commit).strip()
+    date = repository.run("log", "-1", "--format=%ct", found.commit).strip()
     origin = f"git+{shown(source.place)}@{found.commit}"
     tree = ProjectTree(
         _named(source, name, place), str(place), version, origin, commit=found.commit, date=int(date)

@@ -61,7 +61,12 @@ def test_an_edit_that_fits_twice_is_refused_and_nothing_counts_as_brought(tmp_pa
     with pytest.raises(InvalidData, match=r"csrc/kernel.cu cannot be changed: .* stands there 2 times"):
         brought(tmp_path, Edit("csrc/kernel.cu", "ar", "AR"))
     # A later one with a better edit begins anew.
-    assert kernel(brought(tmp_path, QUIET)).read_text() != KERNEL
+    edited = kernel(brought(tmp_path, QUIET)).read_text()
+    assert edited != KERNEL
+    # What failed meanwhile has left other sources than those that were recorded.
+    with pytest.raises(InvalidData):
+        brought(tmp_path, Edit("csrc/kernel.cu", "ar", "AR"), QUIET)
+    assert kernel(brought(tmp_path, QUIET)).read_text() == edited
 
 
 @pytest.mark.parametrize("file", ["../setup.py", "/etc/passwd", "C:\\x", "a/../../b", ""])

@@ -38,11 +38,12 @@ _NO_MATTER = re.compile(
     # A shell, a terminal, a desktop, a remote login, a service.
     r"|_|SHELL|SHLVL|HIST.*|PS[0-4]|PROMPT.*|TERM|TERM(CAP|INFO|_).*|COLORTERM|COLUMNS|LINES|VTE_.*|WINDOWID|TMUX.*|STY"
     r"|.*_?COLORS?|EDITOR|VISUAL|PAGER|LESS.*|MANPATH|INFOPATH|DISPLAY|WAYLAND_.*|XAUTHORITY|DBUS_.*|DESKTOP_.*"
-    r"|(GNOME|GTK|QT|KDE|KONSOLE|VSCODE|SSH|SUDO|GPG|SYSTEMD)_.*|KRB5CCNAME|INVOCATION_ID|JOURNAL_STREAM"
+    r"|(GNOME|GTK|QT|KDE|KONSOLE|VSCODE|SSH|SUDO|GPG|SYSTEMD|KITTY|ALACRITTY|WEZTERM|ITERM|WT|WSL)_.*"
+    r"|SESSION_MANAGER|WSLENV|KRB5CCNAME|INVOCATION_ID|JOURNAL_STREAM|MANAGERPID|MANAGERPIDFDID"
     # Of messages; sources are read as UTF-8.
     r"|LANG|LANGUAGE|LC_.*|TZ"
     # A job and its numbers.
-    r"|CI|(CI|GITHUB|RUNNER|ACTIONS|GITLAB|BUILDKITE|CIRCLE|JENKINS|HUDSON|SLURMD?|PMIX?|PYTEST)_.*"
+    r"|CI|(CI|GITHUB|RUNNER|ACTIONS|GITLAB|BUILDKITE|CIRCLE|JENKINS|HUDSON|SLURMD?|PMIX?|PYTEST)_.*|(PBS|LSB|SGE)_.*"
     r"|ID|NEEDS_JSON|BUILD_(ID|TAG|URL)|JOB_.*|NODE_NAME|EXECUTOR_NUMBER|WORKSPACE|MFLAGS|MAKE(FLAGS|LEVEL|OVERRIDES|_TERM(OUT|ERR))"
     # Which GPUs and how many threads it has.
     r"|.*_VISIBLE_DEVICES|GPU_DEVICE_ORDINAL|ZE_AFFINITY_MASK|(OMP|MKL|OPENBLAS)_NUM_THREADS"
@@ -102,6 +103,8 @@ def _text(value: str) -> str:
 
 # Programs that a build takes from PATH unless a variable names another.
 _TOOLS = {"CC": "cc", "CXX": "c++", "CMAKE": "cmake", "NINJA": "ninja", "HIPCC": "hipcc"}
+# A directory with the compiler of device code, for hipcc.
+_CLANG = "HIP_CLANG_PATH"
 # Where a plain installation keeps what compiles: Debian, AMD's packages and a build of one's own differ.
 _PLACES = (".info", "lib", "bin", "llvm/bin", "lib/llvm/bin", "amdgcn/bitcode", "lib/llvm/amdgcn/bitcode")
 
@@ -125,8 +128,13 @@ def rocm_identity(rocm: Rocm) -> str:
 def tools(plan: BuildPlan, caller: Mapping[str, str]) -> dict[str, str]:
     """Which compilers the build will find, as file and time; behind a launcher (`ccache gcc`) too."""
     found = {}
-    for variable, name in _TOOLS.items():
-        words = (plan.env.get(variable) or caller.get(variable) or name).split() or [name]
+    named = {
+        variable: (plan.env.get(variable) or caller.get(variable) or name).split() or [name]
+        for variable, name in _TOOLS.items()
+    }
+    if plan.env.get(_CLANG):
+        named[_CLANG] = [f"{plan.env[_CLANG]}/clang++"]
+    for variable, words in named.items():
         paths = [shutil.which(word, path=plan.env.get("PATH", os.defpath)) for word in words]
         files = [Path(path).resolve() for path in paths if path is not None]
         if files:
