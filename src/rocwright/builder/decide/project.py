@@ -26,6 +26,8 @@ from rocwright.builder.decide.recipe import Recipe, RecipeTable
 from rocwright.builder.decide.tree import SourceFacts
 from rocwright.builder.rocm.rocm import Rocm
 from rocwright.builder.units.launch import PART, PART_ROOT
+from rocwright.errors import UsageError
+from rocwright.model.project import TORCH
 
 _SCIKIT_BUILD = "scikit_build_core.build"
 
@@ -54,11 +56,8 @@ class Circumstances(msgspec.Struct, frozen=True):
 
     @property
     def given(self) -> frozenset[str]:
-        """Wheels that are there from other runs, by name: nothing may bring another version of them."""
-        here = set(self.wanted.sources)
-        return frozenset(
-            canonicalize_name(self.wheel_names[name]) for name in self.building if name not in here
-        )
+        """Wheels of this run and of others, by name: nothing may bring another version of them."""
+        return frozenset(canonicalize_name(self.wheel_names[name]) for name in self.building)
 
     @property
     def windows(self) -> bool:
@@ -76,6 +75,7 @@ def plan_project(
         suffix = suffix_of_torch(wanted, run.rocm, run.torch)
     else:
         suffix = project_suffix(wanted, run.rocm, tree, recipe.project)
+    _require_this_torch(recipe, tree, run)
     told, version = planned_version(recipe, tree, wanted, suffix)
     pins = _pins(recipe, run)
     asked = [*tree.requires, *recipe.requirements, *run.needed]
@@ -111,6 +111,22 @@ def plan_project(
         local=suffix if recipe.local_version else "",
         fenced=recipe.project in wanted.fenced,
     )
+
+
+def _require_this_torch(recipe: Recipe, tree: SourceFacts, run: Circumstances) -> None:
+    """Raise `UsageError` where what stands on the torch of this run wants to be built with another."""
+    if not (recipe.local_version and run.torch and TORCH in run.wanted.sources):
+        return
+    # The local part may not be known yet.
+    version = run.torch.partition("+")[0]
+    for wanted in map(Requirement, tree.requires):
+        other = "+" not in str(wanted.specifier) and not wanted.specifier.contains(version, prereleases=True)
+        if canonicalize_name(wanted.name) == TORCH and other:
+            raise UsageError(
+                f"{recipe.project}: its build requires {wanted}, and would be done against torch {run.torch}",
+                where=tree.directory,
+                next_step=f"give another torch, or a version of {recipe.project} that is for this one",
+            )
 
 
 def _directory(tree: SourceFacts, run: Circumstances) -> str:

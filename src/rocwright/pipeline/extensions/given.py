@@ -5,7 +5,7 @@ installed beside ROCm's packages.
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -62,7 +62,8 @@ def find_given(
         for name in needs:
             if chosen.take(name, python, SpecifierSet()) is None:
                 raise UsageError(
-                    f"{name} is needed, is not built here, and for Python {python} {offers.names} has none",
+                    f"{name} is needed, is not built here, and {offers.names} has none for Python {python} "
+                    f"and torch {version}",
                     next_step=f"build it as well: --project {name}==VERSION",
                 )
     return chosen.given()
@@ -142,11 +143,19 @@ class _Chosen:
         self.rocm = self.exact = ""
 
     def take(self, project: str, python: str, wanted: SpecifierSet) -> Wheel | None:
-        """Take the newest that fits, and what it requires; None where none is offered."""
+        """Take the newest that fits, also what is taken already, and what it requires; None for none.
+
+        Raises `UsageError` where what is taken already is another than what is wanted.
+        """
         assert self.offers is not None
-        known = [wheel for wheel in self.wheels if (wheel.project, wheel.python) == (project, python)]
-        if known:
-            return open_wheel(Path(known[0].path))
+        known = self._known(python).get(project)
+        if known is not None:
+            if not wanted.contains(known.version, prereleases=True):
+                raise UsageError(
+                    f"{project} {known.version} is taken, and what goes with it requires {project}{wanted}",
+                    next_step="give places whose wheels belong together",
+                )
+            return open_wheel(Path(known.path))
         fitting = [
             one
             for one in self.offers.of(project)
@@ -154,10 +163,13 @@ class _Chosen:
             and _fits(one, python, self.platform)
             and wanted.contains(one.version, prereleases=True)
         ]
-        if not fitting:
+        # An index has wheels of one version for several torches, whose labels sort as they like.
+        label = self._label(python)
+        fitting.sort(key=lambda one: (label in one.version, Version(one.version)), reverse=True)
+        agreeing = ((path, wheel) for path, wheel in self._opened(fitting) if self._agrees(wheel, python))
+        path, wheel = next(agreeing, (None, None))
+        if path is None or wheel is None:
             return None
-        path = self.offers.path(max(fitting, key=lambda one: Version(one.version)))
-        wheel = open_wheel(path)
         size = path.stat().st_size
         taken = BuiltWheel(
             project,
@@ -173,17 +185,35 @@ class _Chosen:
         self.add(taken, wheel)
         return wheel
 
+    def _known(self, python: str) -> dict[str, BuiltWheel]:
+        return {wheel.project: wheel for wheel in self.wheels if wheel.python == python}
+
+    def _label(self, python: str) -> str:
+        """What the wheels that stand on the torch that is taken have in their versions."""
+        torch = self._known(python).get(TORCH)
+        return f"+{TORCH}{torch.version.replace('+', '.')}" if torch is not None else ""
+
+    def _opened(self, offered: Iterable[Offered]) -> Iterator[tuple[Path, Wheel]]:
+        assert self.offers is not None
+        for one in offered:
+            path = self.offers.path(one)
+            yield path, open_wheel(path)
+
+    def _agrees(self, wheel: Wheel, python: str) -> bool:
+        """Whether what is taken already is what it requires of that."""
+        known = self._known(python)
+        return all(
+            wanted.specifier.contains(known[name].version, prereleases=True)
+            for name, wanted in _required(wheel)
+            if name in known
+        )
+
     def add(self, taken: BuiltWheel, wheel: Wheel) -> None:
         """A wheel, and what it requires."""
         self.wheels.append(taken)
         if taken.project == TORCH:
             self.rocm = label_of(TORCH, wheel.version) or ""
-        environment = environment_of(wheel.tags)
-        for text in wheel.metadata.requires_dist:
-            wanted = Requirement(text)
-            name = canonicalize_name(wanted.name)
-            if wanted.marker is not None and not wanted.marker.evaluate({**environment, "extra": ""}):
-                continue
+        for name, wanted in _required(wheel):
             if is_rocm(name):
                 if taken.project == TORCH and (version := exact_version(wanted)) is not None:
                     self.rocm, self.exact = version.replace("+", "."), version
@@ -207,6 +237,14 @@ class _Chosen:
         names = {wheel.project for wheel in self.wheels}
         left = [text for text in self.left if canonicalize_name(Requirement(text).name) not in names]
         return Foundation(tuple(self.wheels), tuple(left), self.rocm, self.exact)
+
+
+def _required(wheel: Wheel) -> Iterator[tuple[str, Requirement]]:
+    """What a wheel requires where it is installed without extras, by name."""
+    environment = environment_of(wheel.tags)
+    for wanted in map(Requirement, wheel.metadata.requires_dist):
+        if wanted.marker is None or wanted.marker.evaluate({**environment, "extra": ""}):
+            yield canonicalize_name(wanted.name), wanted
 
 
 def _require_hip_of(wheel: Wheel) -> None:

@@ -62,8 +62,14 @@ def ordered(
     """The order and the recipes with what is wished for; sources and fetched wheels go below `folder`."""
     trees = bring_sources(wish.sources, table, index=wish.index, folder=folder / "src", note=note)
     given = Foundation(())
-    if TORCH not in order.wanted.sources:
-        needs = _needed_besides(trees, table)
+    needs = _needed_besides(trees, table)
+    if TORCH in order.wanted.sources:
+        if needs:
+            raise UsageError(
+                f"{needs[0]} is needed, for the torch of this run, and is not built here",
+                next_step=f"build it as well: --project {needs[0]}==VERSION",
+            )
+    else:
         path = None if wish.torch is None else _as_path(wish.torch)
         if order.place.kind == "environment" and not order.place.install and path is None:
             there = _beside_rocm(order, wish.torch, needs)
@@ -122,7 +128,8 @@ def _offered(
     places = order.place.places
     if path is not None:
         found = path if path.is_dir() else path.parent
-        places = Closed(places.index_url, (*places.find_links, str(found)))
+        # First, so that no other file of that name is taken for it.
+        places = Closed(places.index_url, (str(found), *places.find_links))
         torch = None if path.is_dir() else str(parse_wheel_filename(path.name)[1])
     if not places.find_links and places.index_url is None:
         raise UsageError(

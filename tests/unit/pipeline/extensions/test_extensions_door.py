@@ -99,6 +99,26 @@ def test_what_is_needed_comes_first(build, index: IndexServer) -> None:
     assert [name for name, _ in of(build("--project", "tiny-sparse==0.6"))] == ["tiny-sparse"]
 
 
+def test_what_is_needed_is_that_for_the_same_torch(build, index: IndexServer, tmp_path: Path) -> None:
+    places = tmp_path / "places"
+    sdist(index.folder, "tiny-sparse", "0.6")
+    Path("rocwright.toml").write_text(
+        '[[extensions.extension]]\nproject = "tiny-sparse"\nneeds = ["tiny-scatter"]\n'
+    )
+    newer = "2.10.0+rocm7.10.0"
+    torch_wheel(places, newer)
+    for torch in (newer, TORCH):
+        label = "2.1.2+torch" + torch.replace("+", ".")
+        write_wheel(places, "tiny-scatter", label, {}, tag=ANY, requires=(f"torch=={torch}",))
+    for torch in (newer, TORCH):
+        plan = build("--project", "tiny-sparse==0.6", "--torch", torch)
+        assert of(plan) == [("tiny-sparse", "0.6+torch" + torch.replace("+", "."))]
+    for path in places.glob("tiny_scatter-*torch2.9.0*"):
+        path.unlink()
+    said = build("--project", "tiny-sparse==0.6", "--torch", TORCH, code=2)
+    assert f"has none for Python {running_interpreter().name} and torch {TORCH}" in said
+
+
 def test_a_circle_of_needs_is_told(build, index: IndexServer) -> None:
     sdist(index.folder, "tiny-sparse", "0.6")
     Path("rocwright.toml").write_text(
@@ -313,6 +333,23 @@ def test_upon_a_torch_of_the_same_run(build) -> None:
     ]
     # What torch's build fetches is torch's.
     assert [each["fenced"] for each in plan["builds"]] == [False, True]
+
+    # That torch is what it is built with: none is fetched, and no other will do.
+    own = Path("own-ext")
+    for name, text in sources("own-ext").items():
+        write(own / name, text)
+    for requirement, code in (("torch>=2", 0), ("torch==2.6.0", 2)):
+        write(own / "pyproject.toml", f'[build-system]\nrequires = ["setuptools", "{requirement}"]\n')
+        said = build("--project", f"./{own}", "--pytorch-dir", tree, code=code)
+        if code:
+            assert "own-ext: its build requires torch==2.6.0, and would be done against torch 2.9.0" in said
+        else:
+            assert not any(text.startswith("torch") for text in said["builds"][1]["requirements"])
+    Path("rocwright.toml").write_text(
+        '[[extensions.extension]]\nproject = "tiny-scatter"\nneeds = ["tiny-base"]\n'
+    )
+    said = build("--project", "tiny-scatter==2.1.2", "--pytorch-dir", tree, code=2)
+    assert "tiny-base is needed, for the torch of this run, and is not built here" in said
 
 
 # -- what is refused
