@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import msgspec
@@ -30,11 +30,15 @@ _COMMANDS = re.compile(
 _RUNNERS = frozenset(
     ("run", "call", "check_call", "check_output", "Popen", "system", "popen", "getoutput", "spawn")
 )
+# Commands that only ask whether another is there.
+_ASKING = frozenset(("which", "where", "type", "command", "hash"))
 _CMAKE = re.compile(
     r"\b(?P<what>if|elseif|else|endif|function|endfunction|macro|endmacro|FetchContent_Declare|ExternalProject_Add"
-    r"|CPMAddPackage|file|execute_process)\s*\((?P<args>[^()]*(?:\([^()]*\)[^()]*)*)\)",
+    r"|CPMAddPackage|file|execute_process)\s*\(",
     re.IGNORECASE,
 )
+_QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
+_QUOTED_OR_PAREN = re.compile(rf"{_QUOTED.pattern}|[()]", re.DOTALL)
 _REMOTE = re.compile(r"\b(GIT_REPOSITORY|URL|GITHUB_REPOSITORY|SVN_REPOSITORY)\b|gh:|://")
 # A project's own: what others have built into it has its own rules, and no part in this build.
 _OTHERS = frozenset(
@@ -92,14 +96,21 @@ def _in_python(path: Path, name: str) -> Iterator[Download]:
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
             called = functions.pop(node.func.id, None)
             pending += called.body if called is not None else []
-        pending += (
-            [node.test] if isinstance(node, (ast.If, ast.While, ast.IfExp)) else ast.iter_child_nodes(node)
-        )
+        pending += _in_any_case(node)
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
     for call in sorted(calls, key=lambda node: (node.lineno, node.col_offset)):
         what = _fetching(call)
         if what:
             yield Download(name, call.lineno, what, call in certain)
+
+
+def _in_any_case(node: ast.AST) -> Iterable[ast.AST]:
+    """What of a statement or expression is evaluated whatever comes, and ends the build when it fails."""
+    if isinstance(node, (ast.If, ast.While, ast.IfExp)):
+        return [node.test]
+    if isinstance(node, ast.Try) and node.handlers:
+        return node.finalbody
+    return ast.iter_child_nodes(node)
 
 
 def _fetching(call: ast.Call) -> str:
@@ -111,7 +122,8 @@ def _fetching(call: ast.Call) -> str:
     if last in _MODULES.get(owner, ()):
         return f"{owner}.{last}"
     if last in _RUNNERS and call.args:
-        found = _COMMANDS.search(" ".join(_words(call.args[0])))
+        command = " ".join(_words(call.args[0]))
+        found = None if {*command.split()[:1]} & _ASKING else _COMMANDS.search(command)
         return " ".join(found["what"].split()) if found else ""
     return ""
 
@@ -151,8 +163,8 @@ def _in_cmake(path: Path, name: str) -> Iterator[Download]:
         r"#\[\[.*?\]\]|#[^\n]*", lambda found: re.sub(r"[^\n]", " ", found[0]), _text(path), flags=re.DOTALL
     )
     depth = 0
-    for found in _CMAKE.finditer(text):
-        what, args = found["what"].lower(), found["args"]
+    for found in _CMAKE.finditer(_QUOTED.sub(lambda found: " " * len(found[0]), text)):
+        what, args = found["what"].lower(), _arguments(text, found.end())
         if what in ("if", "function", "macro"):
             depth += 1
         elif what.startswith("end"):
@@ -163,6 +175,16 @@ def _in_cmake(path: Path, name: str) -> Iterator[Download]:
             # What a file for others to include does, depends on who includes it.
             certain = depth == 0 and path.name == "CMakeLists.txt"
             yield Download(name, line, f"{found['what']}({' '.join(first)} …)", certain)
+
+
+def _arguments(text: str, start: int) -> str:
+    """What stands between the parenthesis before `start` and the one that closes it."""
+    depth = 1
+    for found in _QUOTED_OR_PAREN.finditer(text, start):
+        depth += {"(": 1, ")": -1}.get(found[0], 0)
+        if not depth:
+            return text[start : found.start()]
+    return text[start:]
 
 
 def _fetches(what: str, args: str) -> bool:

@@ -57,14 +57,16 @@ def _whole(plan: FamilyPlan, tree: Tree, host: HostFacts) -> Iterator[Problem]:
             f"rocwright hipify {_quoted(path)}",
             path,
         )
-    if tree.unpopulated and not host.system_libraries:
+    # An sdist may carry the list of submodules that only its repository's tests need.
+    sdist = not tree.git and any(b.project == project and b.local for b in plan.builds)
+    if tree.unpopulated and not host.system_libraries and not sdist:
         count, names = len(tree.unpopulated), some(tree.unpopulated)
         empty = f"the submodule {names} is empty" if count == 1 else f"{count} submodules are empty: {names}"
         # Without --force git leaves out what somebody deleted; nothing is lost in an empty directory.
         only = " --force -- " + " ".join(map(_quoted, tree.unpopulated)) if count <= SHOWN else ""
-        yield Problem(
-            f"{project}: {empty}", f"git -C {_quoted(path)} submodule update --init --recursive{only}", path
-        )
+        get_checkout = f"there is no history there: check it out (`rocwright checkout {project}`)"
+        update = f"git -C {_quoted(path)} submodule update --init --recursive{only}"
+        yield Problem(f"{project}: {empty}", update if tree.git else get_checkout, path)
     for name in tree.uncalled:
         package = str(Path(name).parent)
         yield Problem(

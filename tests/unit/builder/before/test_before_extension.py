@@ -79,6 +79,20 @@ def test_downloads_of_setup_py(tmp_path: Path) -> None:
     ]
 
 
+def test_what_only_asks_or_may_fail_is_no_certain_download(tmp_path: Path) -> None:
+    setup = """import subprocess
+from urllib.request import urlopen
+subprocess.run(["which", "curl"])
+try:
+    urlopen("https://example.org/newer")
+except OSError:
+    pass
+finally:
+    subprocess.run(["curl", "https://example.org/always"])
+"""
+    assert found(tmp_path, {"setup.py": setup}) == [(5, "urlopen", False), (9, "curl", True)]
+
+
 CMAKE = """
 # FetchContent_Declare(nothing GIT_REPOSITORY https://example.org)
 find_package(Torch REQUIRED)
@@ -116,6 +130,20 @@ def test_downloads_of_cmake(tmp_path: Path) -> None:
         "CMakeLists.txt, line 9: file(DOWNLOAD …)",
         "cmake/more.cmake, line 1: file(DOWNLOAD …)",
     ]
+
+
+def test_conditions_of_cmake_nest(tmp_path: Path) -> None:
+    cmake = """find_package(Torch REQUIRED)
+if(USE_CUDA OR (NOT (DEFINED A AND (B OR C))))
+  FetchContent_Declare(one GIT_REPOSITORY https://example.org/one)
+endif()
+message(STATUS "take another (or none), if (and only if) it is there")
+FetchContent_Declare(two GIT_REPOSITORY https://example.org/two)
+"""
+    write(tmp_path / "setup.py", "")
+    write(tmp_path / "CMakeLists.txt", cmake)
+    facts = look_at_extension(tmp_path)
+    assert [(each.line, each.certain) for each in facts.downloads] == [(3, False), (6, True)]
 
 
 def test_cmake_files_of_a_build_extension_are_for_others(tmp_path: Path) -> None:

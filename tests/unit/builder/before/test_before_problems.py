@@ -130,12 +130,17 @@ MISSING = "check it out (`rocwright checkout torch`) or name the directory where
             "anything else is loaded); or build against a plain installation with --rocm-prefix",
         ),
         (
-            tree(unpopulated=("third_party/fmt",)),
+            tree(git=True, unpopulated=("third_party/fmt",)),
             "torch: the submodule third_party/fmt is empty",
             "git -C /src/torch submodule update --init --recursive --force -- third_party/fmt",
         ),
         (
-            tree(unpopulated=("a", "b", "c", "d", "e")),
+            tree(unpopulated=("third_party/fmt",)),
+            "torch: the submodule third_party/fmt is empty",
+            "there is no history there: check it out (`rocwright checkout torch`)",
+        ),
+        (
+            tree(git=True, unpopulated=("a", "b", "c", "d", "e")),
             "torch: 5 submodules are empty: a, b, c and 2 more",
             "git -C /src/torch submodule update --init --recursive",
         ),
