@@ -307,19 +307,28 @@ def _cache(wanted: BuildRequest, builds: Sequence[BuildPlan]) -> list[str]:
 def _hip_cache(
     wanted: BuildRequest, rocm: Rocm, table: RecipeTable, builds: Sequence[BuildPlan]
 ) -> list[str]:
-    asked = wanted.cache and wanted.cache_hip and wanted.platform == "linux"
-    if not asked or rocm.version == VERSION or not table.hip_launcher_since:
+    cached = wanted.cache and wanted.cache_hip and wanted.platform == "linux"
+    if not (cached or wanted.part) or _reaches_hip(rocm, table, builds):
         return []
+    since, has = table.hip_launcher_since, f"HIP_CLANG_LAUNCHER, and this is ROCm {rocm.version}"
+    mend = "a wrapper in a directory that HIP_CLANG_PATH names works, too (examples/real-pytorch)"
+    notes = [f"{wanted.cache} will not see HIP code: only hipcc of ROCm {since} and later has {has}; {mend}"]
+    if wanted.part:
+        notes.append(
+            "--device-part leaves nothing out of what hipcc compiles (it does of what CMake has compiled by "
+            f"itself): only that of ROCm {since} and later has {has}; {mend}"
+        )
+    return notes if cached else notes[1:]
+
+
+def _reaches_hip(rocm: Rocm, table: RecipeTable, builds: Sequence[BuildPlan]) -> bool:
+    """Whether launchers come before the compiler of device code, as far as that can be told."""
+    if rocm.version == VERSION or not table.hip_launcher_since:
+        return True
     if parse_version(rocm.version).release >= parse_version(table.hip_launcher_since).release:
-        return []
+        return True
     # A directory of the user's own, whose clang++ may run the launcher.
-    if all("HIP_CLANG_PATH" in plan.env for plan in builds):
-        return []
-    return [
-        f"{wanted.cache} will not see HIP code: only hipcc of ROCm {table.hip_launcher_since} and later has "
-        f"HIP_CLANG_LAUNCHER, and this is ROCm {rocm.version}; a wrapper in a directory that HIP_CLANG_PATH "
-        "names works, too (examples/real-pytorch)"
-    ]
+    return all("HIP_CLANG_PATH" in plan.env for plan in builds)
 
 
 def _editable(builds: Sequence[BuildPlan]) -> list[str]:

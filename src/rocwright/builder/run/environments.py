@@ -49,6 +49,8 @@ def build_environment(
     made_for = state_digest({"python": interpreter, "rocm": rocm, "seen": list(seen)})
     environment = Environment(root)
     if _read(root).made_for == made_for and environment.python.exists():
+        # What is seen may lie there in another version now.
+        show_rocm(environment, rocm, view=view, seen=seen)
         return environment
     remove_tree(root)
     environment = venv.create(root, python=Path(interpreter.path), log=log)
