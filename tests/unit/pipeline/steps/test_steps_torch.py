@@ -25,12 +25,13 @@ from wheels import ANY, write_wheel
 
 # Writes a wheel by hand, and beside the tree what it was given.
 SETUP = """
-import json, os, zipfile
+import json, os, sys, zipfile
 from pathlib import Path
 Path("../seen.json").write_text(json.dumps(dict(os.environ)))
-Path("dist").mkdir()
+dist = Path(sys.argv[-1])
+dist.mkdir(parents=True)
 name = "torchaudio-" + os.environ["BUILD_VERSION"]
-with zipfile.ZipFile(f"dist/{name}-py3-none-any.whl", "w") as wheel:
+with zipfile.ZipFile(dist / f"{name}-py3-none-any.whl", "w") as wheel:
     version = os.environ["BUILD_VERSION"]
     lines = f"Metadata-Version: 2.1\\nName: torchaudio\\nVersion: {version}\\n"
     wheel.writestr(f"{name}.dist-info/METADATA", lines)
