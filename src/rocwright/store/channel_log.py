@@ -218,6 +218,11 @@ def read_state(store: ObjectStore, prefix: str) -> ChannelState:
     return read_log(store, prefix).state
 
 
+def last_event(store: ObjectStore, log: Log) -> Event | None:
+    """What happened last in a log, also where a mark speaks of it; None where that is damaged, or nothing."""
+    return _read_event(store, log.events[-1])[1] if log.events else None
+
+
 def known_log(store: ObjectStore, prefix: str) -> Log:
     """The log of a channel for those to whom all of it matters; raises `IntegrityError` for a damaged one."""
     log = read_log(store, prefix)

@@ -31,6 +31,7 @@ from rocwright.store.channel_log import (
     event_key,
     fold,
     known_log,
+    last_event,
     mark_shown,
     read_log,
 )
@@ -308,8 +309,9 @@ def rollback(
 ) -> ChannelState:
     """Make `to` what people get: yank what was listed later or has a higher version, and list it if yanked.
 
-    `to` is the id of a set on the pages, None for the set that installers would take next; an interrupted
-    rollback to None is completed, not repeated. A yanked set can still be installed by exact versions.
+    `to` is the id of a set on the pages, None for the set that installers would take next. The same rollback
+    to None again is completed, not repeated: while nothing else happened, `to` or another reason goes further
+    back. A yanked set can still be installed by exact versions.
     `max_age` is how long a client may go on with a page (seconds; 0 does not wait); `waiting` is told how
     long is waited.
 
@@ -322,7 +324,7 @@ def rollback(
         )
     log = read_log(store, prefix)
     versions = {one: versions_of(read_set(store, one)) for one in log.state.sets}
-    target = _target(log, versions, prefix, to, reason)
+    target = _target(store, log, versions, prefix, to, reason)
     if target in log.state.yanked:
 
         def again(log: Log, now: datetime) -> Event | None:
@@ -337,7 +339,8 @@ def rollback(
         if target not in state.open:
             return ()
         for one in state.open:
-            versions.setdefault(one, versions_of(read_set(store, one)))
+            if one not in versions:
+                versions[one] = versions_of(read_set(store, one))
         behind = state.sets[state.sets.index(target) + 1 :]
         return tuple(
             one
@@ -350,13 +353,17 @@ def rollback(
     )
 
 
-def _target(log: Log, versions: dict[str, Versions], prefix: str, to: str | None, reason: str) -> str:
+def _target(
+    store: ObjectStore, log: Log, versions: Mapping[str, Versions], prefix: str, to: str | None, reason: str
+) -> str:
     state = log.state
     if to is not None:
         _require_member(state, to, prefix)
         return to
     best = ranked(versions, state.open)
-    if best and not log.finished and reason in state.yanked.values():
+    last = last_event(store, log)
+    # Whoever came meanwhile has completed its pages, perhaps: they do not tell that somebody runs it again.
+    if best and last is not None and (last.action, last.reason) == ("yank", reason):
         return best[-1]
     if len(state.open) < 2:
         raise InvalidInput(

@@ -119,6 +119,31 @@ def test_a_rollback_yanks_what_is_newer_and_can_be_taken_back(
     assert [one.action for one in history_of(store, PREFIX).events] == ["list"] * 3 + ["yank", "yank", "list"]
 
 
+@pytest.mark.parametrize("completed", [False, True])
+def test_a_rollback_that_is_run_again_withdraws_no_second_set(
+    store: LocalStore, recorded: Callable[[str], SetManifest], completed: bool
+) -> None:
+    """Killed right behind its event; whoever publishes or repairs next completes the pages, perhaps."""
+    for version in ("1", "2", "3"):
+        manifest = recorded(version)
+        list_set(store, PREFIX, manifest, at=AT)
+
+    class Killed(LocalStore):
+        def put_bytes(self, key: str, data: bytes, *, overwrite: bool = False) -> None:
+            if key.startswith(f"{PREFIX}torch/"):
+                raise KeyboardInterrupt
+            super().put_bytes(key, data, overwrite=overwrite)
+
+    with pytest.raises(KeyboardInterrupt):
+        back(Killed(store.root))
+    if completed:
+        repair(store, PREFIX)
+    for _ in range(2):
+        assert set(back(store).yanked) == {set_id(manifest)}
+    # For another reason it is another rollback.
+    assert len(rollback(store, PREFIX, reason="so is 2", at=AT, max_age=0).yanked) == 2
+
+
 def test_what_was_listed_late_but_is_older_is_no_newer_set(
     store: LocalStore, recorded: Callable[[str], SetManifest]
 ) -> None:
