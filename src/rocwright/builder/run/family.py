@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 
 import msgspec
+from packaging.utils import parse_wheel_filename
 
 from rocwright.builder.decide.family import FamilyPlan
 from rocwright.builder.decide.plan import BuildPlan, BuiltWheel, CacheUse, with_built
@@ -43,6 +44,7 @@ from rocwright.engine.record import Record, read_record, still_there, write_reco
 from rocwright.errors import CommandFailed, UsageError
 from rocwright.system.interpreters import Interpreter
 from rocwright.system.venv import Environment, pip_install, pip_uninstall
+from rocwright.wheel.tags import serves
 
 
 class FamilyResult(msgspec.Struct, frozen=True):
@@ -160,6 +162,11 @@ class _Run:
     def build(self, plan: BuildPlan) -> None:
         """Build one project for one Python, or take over what an earlier run made."""
         interpreter = self.interpreters[plan.python]
+        served = self._serving(plan, interpreter)
+        if served is not None:
+            self.note(f"{interpreter.tag}-{plan.project}: {Path(served.path).name} serves this Python, too")
+            self.wheels.append(msgspec.structs.replace(served, python=interpreter.name))
+            return
         before = [
             *self._given(interpreter),
             *(wheel for wheel in self.wheels if wheel.python == interpreter.name),
@@ -203,6 +210,15 @@ class _Run:
             if not plan.editable:
                 save_finished(state, key(content=content, made=made), wheel, made)
             self.wheels.append(wheel)
+
+    def _serving(self, plan: BuildPlan, interpreter: Interpreter) -> BuiltWheel | None:
+        """A wheel of another Python of this run that is for this one as well (abi3, py3-none)."""
+        for wheel in self.wheels:
+            if wheel.project == plan.project and wheel.sha256:
+                tags = map(str, parse_wheel_filename(Path(wheel.path).name)[3])
+                if serves(tags, interpreter.name, plan.platform):
+                    return wheel
+        return None
 
     def _given(self, interpreter: Interpreter) -> list[BuiltWheel]:
         """Those wheels of other runs that are for this Python."""

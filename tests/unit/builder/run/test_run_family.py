@@ -104,10 +104,14 @@ class Toys:
 
     def run(self, plan: FamilyPlan | None = None, **options: object) -> FamilyResult:
         interpreter = running_interpreter()
-        values: dict[str, object] = {"resume": True, "note": self.said.append, **options}
+        values: dict[str, object] = {
+            "interpreters": {interpreter.name: interpreter},
+            "resume": True,
+            "note": self.said.append,
+            **options,
+        }
         return run_family(
             plan or self.plan(),
-            interpreters={interpreter.name: interpreter},
             output_dir=self.root / "out",
             work_dir=self.root / "work",
             **values,
@@ -210,6 +214,24 @@ def test_a_family_is_built_in_order_proven_and_not_built_again(toys: Toys) -> No
     (toys.root / "base" / "code.txt").write_text("# two\n")
     assert toys.run().resumed == ()
     assert toys.built == ["base", "top"]
+
+
+@pytest.mark.slow
+def test_a_wheel_that_serves_several_pythons_is_built_once(toys: Toys) -> None:
+    """A second one of its name would take the place of the first."""
+    one = running_interpreter()
+    # As far as tags go, another.
+    other = msgspec.structs.replace(one, version="3.99")
+    plan = toys.plan()
+    builds = (*plan.builds, *(msgspec.structs.replace(build, python="3.99") for build in plan.builds))
+    plan = msgspec.structs.replace(plan, builds=builds)
+    interpreters = {one.name: one, other.name: other}
+    result = toys.run(plan, interpreters=interpreters)
+    assert toys.built == ["base", "top"]
+    assert [wheel.python for wheel in result.wheels] == [one.name, one.name, "3.99", "3.99"]
+    assert result.proven == (f"{TAG}-base", f"{TAG}-top", "cp399-base", "cp399-top")
+    assert toys.run(plan, interpreters=interpreters).resumed == (f"{TAG}-base", f"{TAG}-top")
+    assert toys.built == []
 
 
 @pytest.mark.slow
