@@ -21,7 +21,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Literal, NamedTuple
 
-from rocwright.errors import ChannelBusy, IntegrityError, InvalidInput, NoObject
+from rocwright.errors import ChannelBusy, GateClosed, IntegrityError, InvalidInput, NoObject
 from rocwright.model.sets import FileEntry, SetManifest, set_id
 from rocwright.store.channel_log import (
     ChannelState,
@@ -45,6 +45,7 @@ from rocwright.store.objects.protocol import ObjectStore, beneath, read_there, s
 from rocwright.store.pool import wanted_objects
 from rocwright.store.sets.find import Versions, outranks, ranked, versions_of
 from rocwright.store.sets.records import read_listed, read_set
+from rocwright.store.trust.guard import trusts_keys
 
 # How often a publisher that lost its lease, being too slow, starts again.
 _TRIES = 3
@@ -66,10 +67,25 @@ def list_set(
 
     `consent` is asked while nobody else can change the channel, and raises where it is not to be done.
     Raises `IntegrityError` when the channel has other bytes under one of its names or a file is missing,
-    nothing is written then; `ChannelBusy` while another publisher is at work.
+    nothing is written then; `ChannelBusy` while another publisher is at work; `GateClosed` where the event
+    counts only when others have signed it, too.
     """
-    event = Event("list", (set_id(manifest),), at=at, by=by)
-    return change(store, prefix, event, consent=consent)
+    digest = set_id(manifest)
+    event = Event("list", (digest,), at=at, by=by)
+    state = change(store, prefix, event, consent=consent)
+    _require_counted(store, prefix, f"listing set {digest[:12]}", done=digest in state.open)
+    return state
+
+
+def _require_counted(store: ObjectStore, prefix: str, what: str, *, done: bool) -> None:
+    """Raise `GateClosed` for what was written and is not done: a channel may ask for several signatures."""
+    if not done and trusts_keys(store, prefix):
+        place = prefix.strip("/").replace("/", ":")
+        raise GateClosed(
+            f"{what} in {prefix} waits for more signatures: the channel asks for several under each event",
+            next_step=f"rocwright store trust sign {place}, with another key; then "
+            f"rocwright set repair {place}",
+        )
 
 
 def change(
@@ -315,7 +331,8 @@ def rollback(
     `max_age` is how long a client may go on with a page (seconds; 0 does not wait); `waiting` is told how
     long is waited.
 
-    Raises `InvalidInput` when there is no such set, or no reason; `ChannelBusy` as `publish`.
+    Raises `InvalidInput` when there is no such set, or no reason, or somebody withdrew the set meanwhile;
+    `ChannelBusy` as `publish`; `GateClosed` where it counts only when others have signed it, too.
     """
     if not reason.strip():
         raise InvalidInput(
@@ -333,11 +350,11 @@ def rollback(
             event = Event("list", (target,), at=at, by=by, reason=reason)
             return event if effect(log.state, event) is not None else None
 
-        publish(store, prefix, again, by=by)
+        listed = publish(store, prefix, again, by=by)
+        _require_counted(store, prefix, f"listing set {target[:12]}", done=target in listed.open)
 
     def newer(state: ChannelState) -> tuple[str, ...]:
-        if target not in state.open:
-            return ()
+        _require_open(state, target, prefix)
         for one in state.open:
             if one not in versions:
                 versions[one] = versions_of(read_set(store, one))
@@ -348,9 +365,11 @@ def rollback(
             if one != target and (one in behind or outranks(versions[one], versions[target]))
         )
 
-    return withdraw(
+    state = withdraw(
         store, prefix, "yank", newer, reason=reason, at=at, by=by, max_age=max_age, waiting=waiting
     )
+    _require_counted(store, prefix, "withdrawing sets", done=not newer(state))
+    return state
 
 
 def _target(
@@ -378,6 +397,15 @@ def _require_member(state: ChannelState, one: str, prefix: str) -> None:
         raise InvalidInput(
             f"{prefix} does not list set {one[:12]}",
             next_step=f"choose one of those it lists: {_names(state.sets)}; or promote the set again",
+        )
+
+
+def _require_open(state: ChannelState, one: str, prefix: str) -> None:
+    _require_member(state, one, prefix)
+    if one in state.yanked:
+        raise InvalidInput(
+            f"set {one[:12]} was withdrawn from {prefix} meanwhile: {state.yanked[one]}",
+            next_step=f"choose with --to: {_names(state.open)} are not withdrawn",
         )
 
 

@@ -10,17 +10,23 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
+import msgspec
 import pytest
+from forger import Key
 from watched_store import WatchedStore
 
+from rocwright.data import load_table
 from rocwright.errors import (
     ChannelBusy,
     ContractBroken,
+    GateClosed,
     IntegrityError,
     InvalidInput,
     Unreachable,
 )
+from rocwright.model.channels import Channels
 from rocwright.model.sets import SetManifest, new_set, set_id
+from rocwright.model.trusted import Trusted
 from rocwright.store.channel_log import ChannelState, Event, append, fold, mark_shown, read_log, read_state
 from rocwright.store.lease import PACE, WHOLE_STORE, LeaseLost, Pace, leased
 from rocwright.store.objects.local import LocalStore
@@ -30,6 +36,8 @@ from rocwright.store.publish import change, list_set, repair, rollback, withdraw
 from rocwright.store.sets.find import current_of
 from rocwright.store.sets.report import history_of
 from rocwright.store.sets.stage import record_set
+from rocwright.store.trust.guard import Guarded
+from rocwright.store.trust.keys import signing_keys
 
 PREFIX = "v2/fam/"
 AT = "2026-11-21T00:00:00Z"
@@ -213,6 +221,53 @@ def test_a_set_that_retention_drops_meanwhile_is_not_listed_again(
     assert "or promote the set again" in refused.value.next_step
     assert read_state(store, PREFIX).sets == (set_id(second),)
     assert read_state(store, PREFIX).open == (set_id(second),)
+
+
+def test_a_rollback_to_a_set_that_is_withdrawn_while_it_waits_is_none(
+    store: LocalStore, recorded: Callable[[str], SetManifest]
+) -> None:
+    first, second = recorded("1"), recorded("2")
+    for manifest in (first, second):
+        list_set(store, PREFIX, manifest, at=AT)
+    yank = Event("yank", (set_id(first),), at=AT, reason="older than the newest")
+    change(store, PREFIX, yank)
+
+    def waiting(seconds: float) -> None:
+        change(store, PREFIX, yank)
+
+    token = PACE.set(Clock().pace())
+    try:
+        with pytest.raises(InvalidInput, match="was withdrawn from v2/fam/ meanwhile: older than the newest"):
+            rollback(store, PREFIX, to=set_id(first), reason="x", at=AT, max_age=300, waiting=waiting)
+    finally:
+        PACE.reset(token)
+    assert read_state(store, PREFIX).open == (set_id(second),)
+
+
+def test_where_two_have_to_sign_who_lists_or_withdraws_alone_is_told(
+    store: LocalStore, recorded: Callable[[str], SetManifest]
+) -> None:
+    """The event waits for the other one, and nothing is done yet."""
+    [mine], [yours] = signing_keys(Key().pem.encode()), signing_keys(Key().pem.encode())
+    trusted = Trusted(release=(mine.public, yours.public), thresholds={"release": 2})
+    release = load_table("channels", Channels).named("release")
+    channel = msgspec.structs.replace(release, trust=trusted)
+    alone, both = (Guarded(store, [channel], NOW.date(), keys) for keys in ((mine,), (mine, yours)))
+    first, second = recorded("1"), recorded("2")
+    list_set(both, PREFIX, first, at=AT)
+    with pytest.raises(GateClosed, match=r"listing set .* in v2/fam/ waits for more signatures") as told:
+        list_set(alone, PREFIX, second, at=AT)
+    assert told.value.next_step == (
+        "rocwright store trust sign v2:fam, with another key; then rocwright set repair v2:fam"
+    )
+    assert read_state(alone, PREFIX).open == (set_id(first),)
+    list_set(both, PREFIX, second, at=AT)
+    with pytest.raises(GateClosed, match="withdrawing sets in v2/fam/ waits for more signatures"):
+        back(alone)
+    assert read_state(alone, PREFIX).open == (set_id(first), set_id(second))
+    assert back(both).open == (set_id(first),)
+    with pytest.raises(GateClosed, match=r"listing set .* waits for more signatures"):
+        back(alone, to=set_id(second))
 
 
 def test_where_nothing_can_be_installed_anyhow_nobody_is_waited_for(

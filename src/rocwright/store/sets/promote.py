@@ -30,7 +30,7 @@ from rocwright.store.sets.records import located, read_statements, save_set, sav
 from rocwright.store.sets.report import Considered, consider
 from rocwright.store.sets.sign import require_signed
 from rocwright.store.sets.stage import rfc3339
-from rocwright.store.trust.guard import minding, trusted_now, trusts_keys
+from rocwright.store.trust.guard import minding, trusted_now
 
 
 @dataclass(frozen=True)
@@ -66,8 +66,8 @@ def promote(
     Reading takes its time, and others may withdraw the set or state a failure meanwhile: `again` looks once
     more while nobody else can change the channel, and what it finds counts.
 
-    Raises `GateClosed` when the decision is negative or about another set, or when nobody signed the set whom
-    the channel trusts; `IntegrityError` when a file is not what was tested. A file of an adopted set that
+    Raises `GateClosed` when the decision is negative or about another set, or when not all signed it whom the
+    channel asks; `IntegrityError` when a file is not what was tested. A file of an adopted set that
     lies elsewhere is not read here: its page carries the digest, by which installers refuse other bytes.
     """
     digest, statements = set_id(manifest), tuple(statements)
@@ -94,12 +94,7 @@ def promote(
         # Stated before it is done: what a channel lists, somebody has answered for.
         save_statement(store, digest, said)
 
-    state = list_set(store, prefix, manifest, at=rfc3339(now), by=by, consent=consent)
-    if digest not in state.open and trusts_keys(store, prefix):
-        raise GateClosed(
-            f"set {digest[:12]} waits for more signatures: {channel.name} asks for several under each event",
-            next_step=f"rocwright store trust sign {channel.name}:{manifest.family}, with another key",
-        )
+    list_set(store, prefix, manifest, at=rfc3339(now), by=by, consent=consent)
     write_landing(store, channel)
     return Promoted(digest, prefix, store.url(prefix), manifest.files, said)
 
