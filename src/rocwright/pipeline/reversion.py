@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -12,19 +12,20 @@ from rocwright.check.contract import ContractTable
 from rocwright.check.report import Report
 from rocwright.check.run import CheckRequest
 from rocwright.errors import ContractBroken
-from rocwright.model.channels import Channels
+from rocwright.model.channels import Channels, PolicyChange
 from rocwright.model.sets import FINDINGS, about_set, set_id
 from rocwright.pipeline.check_set import check_set
 from rocwright.store.layout import channel_prefix
+from rocwright.store.mend.heal import heal_events
 from rocwright.store.objects.protocol import ObjectStore
 from rocwright.store.pool import describe_files
-from rocwright.store.publish import list_set, require_listable
+from rocwright.store.publish import require_listable
+from rocwright.store.sets.promote import Promoted, promote_set
 from rocwright.store.sets.records import fetch_set, read_set, read_statements
-from rocwright.store.sets.sign import require_signed
-from rocwright.store.sets.stage import Staged, record_set, rfc3339
+from rocwright.store.sets.stage import record_set
 from rocwright.store.sets.state import inherited, reversioned
 from rocwright.store.statements import verdict_on
-from rocwright.store.trust.guard import minding, signed_only, trusted_now
+from rocwright.store.trust.guard import signed_only
 from rocwright.system.files import require_space
 from rocwright.wheel.reversion.plan import plan_reversion
 from rocwright.wheel.reversion.values import ReversionPlan
@@ -40,7 +41,7 @@ class Reversioned:
     plan: ReversionPlan
     written: tuple[WrittenFile, ...] = ()
     report: Report | None = None
-    staged: Staged | None = None
+    staged: Promoted | None = None
 
 
 def reversion_set(
@@ -51,6 +52,7 @@ def reversion_set(
     now: datetime,
     *,
     contract: ContractTable | None = None,
+    policy: Sequence[PolicyChange] = (),
     install: bool = False,
     dry_run: bool = False,
     jobs: int = 2,
@@ -62,8 +64,9 @@ def reversion_set(
     The new set is checked like any other, every new wheel is unpacked and compared with its RECORD, and it
     has to be tested again: only what was waived is taken over. Its files lie below `work_dir` meanwhile, the
     old ones as well. Nothing is stored of a set that breaks the wheel contract (`ContractBroken`); see
-    `plan_reversion` for versions and pins, `fetch_set` for the store; `GateClosed` where the channel wants a
-    signature, which the recorded set can get then. Running again after an
+    `plan_reversion` for versions and pins, `fetch_set` for the store. The channel is asked as for any set
+    (`promote_set`): `GateClosed` where it wants a signature, which the recorded set can get then, where it
+    does not count a check that took rules away, or where it withdrew the new set. Running again after an
     interruption completes it, and after a complete run changes nothing.
     """
     manifest = read_set(store, digest)
@@ -104,8 +107,6 @@ def reversion_set(
         require_listable(store, prefix, made)
         record_set(store, made, {path.name: path for path in paths}, statements, now)
     # A channel that trusts keys lists what one of them signed, and only a recorded set can be signed.
-    store = minding(store, channel, now.date())
-    require_signed(store, channel.name, trusted_now(store, channel), made)
-    list_set(store, prefix, made, at=rfc3339(now))
-    staged = Staged(set_id(made), prefix, store.url(prefix), made.files)
+    heal_events(store, prefix, set_id(made))
+    staged = promote_set(store, channels, channel, set_id(made), now, policy=policy)
     return Reversioned(digest, plan, written, report, staged)

@@ -61,10 +61,12 @@ def list_set(
     *,
     at: str,
     by: str = "",
+    again: bool = False,
     consent: Callable[[], None] = lambda: None,
 ) -> ChannelState:
     """List a recorded set whose files are in the store; nothing happens when it is listed already.
 
+    A set that was withdrawn is listed `again` only where that is meant, else `GateClosed` is raised.
     `consent` is asked while nobody else can change the channel, and raises where it is not to be done.
     Raises `IntegrityError` when the channel has other bytes under one of its names or a file is missing,
     nothing is written then; `ChannelBusy` while another publisher is at work; `GateClosed` where the event
@@ -72,9 +74,25 @@ def list_set(
     """
     digest = set_id(manifest)
     event = Event("list", (digest,), at=at, by=by)
-    state = change(store, prefix, event, consent=consent)
+
+    def decide(log: Log, now: datetime) -> Event | None:
+        if not again:
+            _require_not_withdrawn(log.state, digest, prefix)
+        consent()
+        return event if effect(log.state, event) is not None else None
+
+    state = publish(store, prefix, decide, by=by)
     _require_counted(store, prefix, f"listing set {digest[:12]}", done=digest in state.open)
     return state
+
+
+def _require_not_withdrawn(state: ChannelState, one: str, prefix: str) -> None:
+    if one in state.yanked:
+        raise GateClosed(
+            f"set {one[:12]} was withdrawn from {prefix}: {state.yanked[one]}",
+            next_step=f"where that reason no longer applies: rocwright set promote {one[:12]} "
+            f"--to {prefix.partition('/')[0]} --again",
+        )
 
 
 def _require_counted(store: ObjectStore, prefix: str, what: str, *, done: bool) -> None:
@@ -88,16 +106,13 @@ def _require_counted(store: ObjectStore, prefix: str, what: str, *, done: bool) 
         )
 
 
-def change(
-    store: ObjectStore, prefix: str, event: Event, *, consent: Callable[[], None] = lambda: None
-) -> ChannelState:
+def change(store: ObjectStore, prefix: str, event: Event) -> ChannelState:
     """Append the event unless it changes nothing, then bring the pages into line with the log.
 
     To withdraw sets use `withdraw`, which waits for clients.
     """
 
     def decide(log: Log, now: datetime) -> Event | None:
-        consent()
         return event if effect(log.state, event) is not None else None
 
     return publish(store, prefix, decide, by=event.by)

@@ -10,7 +10,7 @@ import pytest
 
 from command_line import status
 from rocwright.data import load_table
-from rocwright.errors import ContractBroken, IntegrityError, UsageError
+from rocwright.errors import ContractBroken, GateClosed, IntegrityError, UsageError
 from rocwright.model.channels import Channels
 from rocwright.model.findings import Waiver
 from rocwright.model.sets import (
@@ -27,10 +27,11 @@ from rocwright.model.sets import (
     waiver_statement,
 )
 from rocwright.pipeline.reversion import Reversioned, reversion_set
-from rocwright.store.channel_log import read_state
+from rocwright.store.channel_log import Event, read_state
 from rocwright.store.layout import file_key
 from rocwright.store.objects.local import LocalStore
 from rocwright.store.pool import describe_files
+from rocwright.store.publish import change
 from rocwright.store.sets.find import current_of
 from rocwright.store.sets.records import read_set, read_statements, recorded_sets, save_statement
 from rocwright.store.sets.stage import record_set, stage_set
@@ -140,6 +141,22 @@ def test_again_it_changes_nothing(tmp_path: Path, store: LocalStore) -> None:
     second = to_release(store, manifest)
     assert second.staged == first.staged
     assert {one.key: store.digest(one.key) for one in store.list("")} == before
+
+
+def test_it_is_on_the_landing_page(tmp_path: Path, store: LocalStore) -> None:
+    to_release(store, record(store, candidate(tmp_path / "dist")))
+    assert "gfx94X-dcgpu" in store.read("v2-staging/_landing.json").decode()
+
+
+def test_the_first_channel_is_asked_as_for_any_set(tmp_path: Path, store: LocalStore) -> None:
+    manifest = record(store, candidate(tmp_path / "dist"))
+    staged = to_release(store, manifest).staged
+    assert staged is not None
+    withdrawn = Event("yank", (staged.set_id,), at="2026-11-21T13:00:00Z", reason="it crashes")
+    state = change(store, staged.prefix, withdrawn)
+    with pytest.raises(GateClosed, match="withdrawn from staging: it crashes"):
+        to_release(store, manifest)
+    assert read_state(store, staged.prefix) == state
 
 
 def test_a_dry_run_and_a_final_version_store_nothing(tmp_path: Path, store: LocalStore) -> None:

@@ -11,7 +11,7 @@ import pytest
 from watched_store import PowerCut, WatchedStore
 
 from rocwright.data import load_table
-from rocwright.errors import ContractBroken, IntegrityError, InvalidInput
+from rocwright.errors import ContractBroken, GateClosed, IntegrityError, InvalidInput
 from rocwright.model.channels import Channels
 from rocwright.model.findings import Waiver
 from rocwright.model.sets import (
@@ -24,9 +24,11 @@ from rocwright.model.sets import (
     set_id,
     waiver_statement,
 )
+from rocwright.store.channel_log import read_state
 from rocwright.store.layout import file_key, metadata_key
 from rocwright.store.objects.local import LocalStore
 from rocwright.store.pool import describe_files
+from rocwright.store.publish import list_set, rollback
 from rocwright.store.sets.records import (
     Locations,
     read_listed,
@@ -87,6 +89,24 @@ def test_a_second_set_keeps_the_first_listed(tmp_path: Path, make_wheel: Callabl
     page = store.read("v2-staging/fam/torch/index.html").decode()
     assert "torch-1-py3-none-any.whl" in page
     assert "torch-2-py3-none-any.whl" in page
+
+
+def test_a_set_that_was_withdrawn_is_not_staged_again(
+    tmp_path: Path, make_wheel: Callable[..., Path]
+) -> None:
+    """A step that runs again does not take a rollback back."""
+    store, prefix = LocalStore(tmp_path / "store"), "v2-staging/fam/"
+    for version in ("1", "2"):
+        paths = [make_wheel("torch", version)]
+        manifest = manifest_of(paths)
+        stage_set(store, STAGING, manifest, paths, passed(manifest), NOW)
+    state = rollback(store, prefix, reason="it crashes", at="2026-11-21T13:00:00Z", max_age=0)
+    with pytest.raises(GateClosed, match="was withdrawn from v2-staging/fam/: it crashes") as refused:
+        stage_set(store, STAGING, manifest, paths, passed(manifest), NOW)
+    assert f"set promote {set_id(manifest)[:12]} --to v2-staging --again" in refused.value.next_step
+    assert read_state(store, prefix) == state
+    list_set(store, prefix, manifest, at="2026-11-21T13:00:00Z", again=True)
+    assert read_state(store, prefix).yanked == {}
 
 
 def test_an_unchecked_set_is_not_staged(tmp_path: Path, make_wheel: Callable[..., Path]) -> None:

@@ -222,6 +222,7 @@ def set_reversion(
         parse_rule(to),
         datetime.now(timezone.utc),
         contract=load_contract(overlay),
+        policy=options.policy(),
         install=install,
         dry_run=dry_run,
         jobs=jobs or available_cores(),

@@ -94,7 +94,8 @@ def promote(
         # Stated before it is done: what a channel lists, somebody has answered for.
         save_statement(store, digest, said)
 
-    list_set(store, prefix, manifest, at=rfc3339(now), by=by, consent=consent)
+    # Whether it is to come back where it was withdrawn is for the gate to say, which was asked.
+    list_set(store, prefix, manifest, at=rfc3339(now), by=by, again=True, consent=consent)
     write_landing(store, channel)
     return Promoted(digest, prefix, store.url(prefix), manifest.files, said)
 

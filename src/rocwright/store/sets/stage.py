@@ -54,7 +54,8 @@ def stage_set(
     included, which count if they are in force on the day of `now`; so do those that the store has already.
     Raises `ContractBroken` without a passing findings statement about this set, `InvalidInput` for a missing
     or foreign file, `IntegrityError` when a file is not that of the manifest, `GateClosed` when the channel
-    trusts keys and none of them signed the set; nothing is published in these cases.
+    trusts keys and none of them signed the set, or when the set was withdrawn from it; nothing is published
+    in these cases.
     """
     said = tuple(statements)
     digest = set_id(manifest)
