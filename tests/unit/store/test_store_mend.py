@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import shutil
 from collections.abc import Callable
 from datetime import datetime, timezone
@@ -22,6 +23,7 @@ from rocwright.store.objects.local import LocalStore
 from rocwright.store.pool import describe_files
 from rocwright.store.publish import change, list_set
 from rocwright.store.retention import collect
+from rocwright.store.sets.records import read_set
 from rocwright.store.sets.stage import record_set
 from rocwright.store.sets.verify import verify_set
 
@@ -117,6 +119,51 @@ def test_a_manifest_comes_back_with_its_id_or_not_at_all(
     assert not there.list("sets/")
     assert read_state(there, PREFIX).sets == ()
     assert there.read(f"_damaged/sets/{set_id(secret)}/manifest.json") == other
+
+
+def test_a_manifest_that_says_the_same_in_other_bytes_is_never_gone(
+    tmp_path: Path, recorded: Callable[[LocalStore, str], SetManifest]
+) -> None:
+    """Its digest is that of what it says, and nothing else may tell what that was."""
+    manifest = recorded(LocalStore(tmp_path / "store"), "1")
+    key = f"sets/{set_id(manifest)}/manifest.json"
+
+    class Killed(LocalStore):
+        def put_bytes(self, put: str, data: bytes, *, overwrite: bool = False) -> None:
+            if put == key:
+                raise KeyboardInterrupt
+            super().put_bytes(put, data, overwrite=overwrite)
+
+    store = Killed(tmp_path / "store")
+    (store.root / key).write_bytes(json.dumps(json.loads(store.read(key)), indent=1).encode())
+    with pytest.raises(KeyboardInterrupt):
+        mend_store(store, CHANNELS, at=AT)
+    whole = LocalStore(store.root)
+    assert read_set(whole, set_id(manifest)) == manifest
+    mend_store(whole, CHANNELS, at=AT)
+    assert whole.read(key) == canonical_json(manifest)
+
+
+def test_a_set_that_somebody_puts_right_meanwhile_stays_listed(
+    tmp_path: Path, recorded: Callable[[LocalStore, str], SetManifest]
+) -> None:
+    first = LocalStore(tmp_path / "store")
+    sets = [recorded(first, version) for version in ("1", "2")]
+    lost = next(one for one in sets[1].files if one.project == "torch")
+    first.delete(f"files/{lost.sha256}/{lost.name}")
+
+    class Meanwhile(LocalStore):
+        """Somebody creates the set again when the repair has looked, and begins to change the channel."""
+
+        def put_bytes(self, key: str, data: bytes, *, overwrite: bool = False) -> None:
+            if key.startswith(f"_leases/{PREFIX}"):
+                paths = {path.name: path for path in (tmp_path / "2").iterdir()}
+                record_set(first, sets[1], paths, [], datetime.now(timezone.utc))
+            super().put_bytes(key, data, overwrite=overwrite)
+
+    done = mend_store(Meanwhile(first.root), CHANNELS, at=AT)
+    assert [one for one in done if one.done == "taken out"] == []
+    assert read_state(first, PREFIX).sets == tuple(map(set_id, sets))
 
 
 def test_a_log_of_which_nothing_is_left_but_its_pages(

@@ -120,9 +120,8 @@ def mend_manifest(bench: Bench, digest: str, *, give_up: bool = True) -> SetMani
         _bring_in(bench, digest)
         found, source = _found_manifest(bench, digest)
     if found is not None:
-        if data is not None:
-            store.delete(key)
-        store.put_bytes(key, canonical_json(found))
+        # In one write: whoever is killed between two would leave the set without.
+        store.put_bytes(key, canonical_json(found), overwrite=data is not None)
         bench.mended("brought back", key, source)
         return found
     if not give_up:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Sequence
 from contextlib import suppress
+from datetime import datetime
 from pathlib import Path
 
 from rocwright.data import load_table
@@ -12,9 +13,10 @@ from rocwright.errors import RocwrightError
 from rocwright.model.channels import Channels
 from rocwright.model.gpu import Families
 from rocwright.model.sets import PROMOTION, SetManifest
-from rocwright.store.channel_log import Event, read_log, read_mark
+from rocwright.store.channel_log import Event, Log, read_log, read_mark
 from rocwright.store.damage import DAMAGED, Damage
 from rocwright.store.index.landing import write_landing
+from rocwright.store.index.listed import ListedSet
 from rocwright.store.layout import JSON_PAGES, LOG
 from rocwright.store.mend.copies import Copies
 from rocwright.store.mend.guess import Clues
@@ -24,9 +26,9 @@ from rocwright.store.mend.sets import Bench, mend_manifest, mend_set
 from rocwright.store.mend.told import Mended, Say
 from rocwright.store.objects.protocol import ObjectStore
 from rocwright.store.pins import read_pins
-from rocwright.store.publish import change, write_view
+from rocwright.store.publish import publish, require_files, write_view
 from rocwright.store.retention import channel_prefixes
-from rocwright.store.sets.records import read_set, read_statements, received, set_folders
+from rocwright.store.sets.records import located, read_set, read_statements, received, set_folders
 from rocwright.system.progress import each
 
 
@@ -176,13 +178,28 @@ def _know_sets(bench: Bench, prefix: str, logged: set[str]) -> None:
 def _take_out(bench: Bench, prefix: str, broken: dict[str, str], by: str) -> None:
     """Drop sets that are not whole, so that installers get a whole one; clients have nothing to wait for."""
     store = bench.store
-    gone = tuple(one for one in read_log(store, prefix).state.sets if one in broken)
-    for one in gone:
-        why = f"damaged in the store: {broken[one]}"
-        bench.mended("taken out", f"{prefix} set {one}", why)
-    if gone:
+    gone: tuple[str, ...] = ()
+
+    def decide(log: Log, now: datetime) -> Event | None:
+        nonlocal gone
+        # Looking at all sets takes its time, and somebody may have put the files in again, or the set out.
+        gone = tuple(one for one in log.state.sets if one in broken and not _is_whole(store, one))
         reason = f"damaged in the store: {'; '.join(dict.fromkeys(broken[one] for one in gone))}"
-        change(store, prefix, Event("drop", gone, at=bench.at, reason=reason, by=by))
+        return Event("drop", gone, at=bench.at, reason=reason, by=by) if gone else None
+
+    if any(one in broken for one in read_log(store, prefix).state.sets):
+        publish(store, prefix, decide, by=by)
+    for one in gone:
+        bench.mended("taken out", f"{prefix} set {one}", f"damaged in the store: {broken[one]}")
+
+
+def _is_whole(store: ObjectStore, one: str) -> bool:
+    """Whether all of a set is there; what was there and is damaged was moved away."""
+    try:
+        require_files(store, ListedSet(read_set(store, one), elsewhere=located(store, one)))
+    except RocwrightError:
+        return False
+    return True
 
 
 def _write_pages(bench: Bench, prefix: str, by: str) -> None:
