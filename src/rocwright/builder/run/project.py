@@ -310,6 +310,14 @@ _HEADERS = (".h", ".hh", ".hpp", ".hxx", ".cuh", ".inc", ".inl", ".ipp", ".tpp",
 _COLLECTED = ("lib.*", "bdist.*")
 
 
+def _headers(wheel: BuiltWheel) -> str:
+    """Differs where another wheel has other headers: those of one torch for several Pythons are the same."""
+    if not wheel.path or not wheel.sha256:
+        return wheel.sha256
+    there = [member for member in open_wheel(Path(wheel.path)).members if "/include/" in member.name]
+    return state_digest({member.name: [member.size, member.crc] for member in there})
+
+
 class Leftovers:
     """The directory `build` of a project, for one plan."""
 
@@ -330,8 +338,8 @@ class Leftovers:
             made_with["part"] = plan.env[PART]
         if read:
             made_with["variables"] = read
-        # Headers of torch, which ninja takes for the system's: it sees no change of them.
-        under = {wheel.project: wheel.sha256 for wheel in given if plan.local or wheel.project == TORCH}
+        # ninja takes headers of torch for the system's, and sees no change of them.
+        under = {wheel.project: _headers(wheel) for wheel in given if plan.local or wheel.project == TORCH}
         if under:
             made_with["given"] = under
         self._toolchain = state_digest(made_with)

@@ -15,6 +15,7 @@ from rocwright.builder.rocm.rocm import Rocm
 from rocwright.builder.run.project import Leftovers
 from rocwright.system import venv
 from rocwright.system.venv import Environment, pip_install
+from wheels import ANY, write_wheel
 
 SETUP = """
 from setuptools import Extension, find_packages, setup
@@ -147,11 +148,20 @@ def test_objects_are_not_used_when_compilers_read_other_variables(
         assert not of_another_toolchain()
 
 
-def test_objects_of_another_torch_are_made_anew(tmp_path: Path) -> None:
-    def leftovers(digest: str, local: str = "+torch2.9.0") -> Leftovers:
+def torch(folder: Path, header: str, python: str = "") -> BuiltWheel:
+    """A torch with this header."""
+    files = {"torch/__init__.py": python, "torch/include/torch/extension.h": header}
+    path = write_wheel(folder / f"{header}{python}", "torch", "2.9.0", files, tag=ANY)
+    return BuiltWheel("torch", "2.9.0", str(path), f"of {header}{python}", 1, 0, 0, 0)
+
+
+@pytest.mark.parametrize("local", ["", "+torch2.9.0"], ids=["family", "extension"])
+def test_objects_of_another_torch_are_made_anew(tmp_path: Path, local: str) -> None:
+    """Also of that of the same run: a family's device code is compiled against it."""
+
+    def leftovers(header: str, python: str = "") -> Leftovers:
         plan = BuildPlan(project="toy", directory=str(tmp_path), version="", argv=(), env={}, local=local)
-        torch = BuiltWheel("torch", "2.9.0", "torch-2.9.0-py3-none-any.whl", digest, 1, 0, 0, 0)
-        return Leftovers(plan, Path(sys.executable), None, [torch])
+        return Leftovers(plan, Path(sys.executable), None, [torch(tmp_path / "wheels", header, python)])
 
     (tmp_path / "build").mkdir()
     leftovers("one").begin()
@@ -159,16 +169,14 @@ def test_objects_of_another_torch_are_made_anew(tmp_path: Path) -> None:
     # Its headers lie where ninja does not look for changes.
     assert leftovers("two").of_another_toolchain
     assert "build" in list(leftovers("two").unwanted())
-    # Also that of the same run: a family's device code is compiled against it.
-    leftovers("one", local="").begin()
-    assert leftovers("two", local="").of_another_toolchain
+    # Those for several Pythons have the same.
+    assert not leftovers("one", "another").of_another_toolchain
 
 
 def test_a_build_that_was_killed_leaves_word_of_its_torch(tmp_path: Path) -> None:
-    def leftovers(digest: str) -> Leftovers:
+    def leftovers(header: str) -> Leftovers:
         plan = BuildPlan(project="toy", directory=str(tmp_path), version="", argv=(), env={}, local="+torch2")
-        torch = BuiltWheel("torch", "2.9.0", "torch-2.9.0-py3-none-any.whl", digest, 1, 0, 0, 0)
-        return Leftovers(plan, Path(sys.executable), None, [torch])
+        return Leftovers(plan, Path(sys.executable), None, [torch(tmp_path / "wheels", header)])
 
     leftovers("one").begin()
     assert leftovers("two").of_another_toolchain
