@@ -22,7 +22,7 @@ from datetime import datetime
 from typing import Literal, NamedTuple
 
 from rocwright.errors import ChannelBusy, GateClosed, IntegrityError, InvalidInput, NoObject
-from rocwright.model.sets import FileEntry, SetManifest, set_id
+from rocwright.model.sets import FileEntry, SetManifest, Statement, set_id
 from rocwright.store.channel_log import (
     ChannelState,
     Event,
@@ -146,13 +146,15 @@ def publish(
     `ChannelBusy` when the channel is not to be had, `IntegrityError` when its pages would be wrong.
     """
     sets = _Sets(store)
-    # Outside of the lease: sets never change, and there may be many. A damaged one may be about to go.
+    # Outside of the lease, as there may be many. A damaged one may be about to go.
     sets.fetch(known_log(store, prefix).state.sets)
     appended = ""
     for _ in range(_TRIES):
         try:
             with leased(store, prefix, by=by) as lease:
                 held = HeldStore(lease)
+                # Whoever held it before may have written pages of what was said about a set since.
+                sets.look_again()
                 log = known_log(held, prefix)
                 seals = {} if anew else log.seals
                 event = None if appended else decide(log, lease.now)
@@ -215,6 +217,7 @@ def _bring_into_line(
         gone = [one for one in before.state.sets if one not in log.state.sets]
         if attempt or not view.state.serves(log.state):
             # Somebody else is at work: what was right may have changed.
+            sets.look_again()
             view = _View(log.state, sealed_view(held, prefix, sets.view(log.state), {}))
         pages, right, seals = view.sealed
         entries = [entry for one in (*log.state.sets, *gone) for entry in sets.files(one)]
@@ -259,16 +262,24 @@ def _is_there(store: ObjectStore, key: str, pages: Mapping[str, bytes]) -> bool:
 
 
 class _Sets:
-    """Recorded sets, each read once."""
+    """Recorded sets; each object is read once, and what there is about a set is listed whenever asked."""
 
     def __init__(self, store: ObjectStore) -> None:
         self._store = store
+        self._manifests: dict[str, SetManifest] = {}
+        self._statements: dict[str, Statement] = {}
         self._found: dict[str, ListedSet] = {}
 
     def __getitem__(self, one: str) -> ListedSet:
         if one not in self._found:
-            self._found[one] = read_listed(self._store, one)
+            manifest = self._manifests.get(one)
+            found = read_listed(self._store, one, manifest=manifest, known=self._statements)
+            self._found[one], self._manifests[one] = found, found.manifest
         return self._found[one]
+
+    def look_again(self) -> None:
+        """Take nothing for known that may have changed: manifests and statements never do."""
+        self._found.clear()
 
     def fetch(self, many: Iterable[str]) -> None:
         """Read these side by side, but for damaged ones: whoever asks for such a one is told."""

@@ -25,7 +25,7 @@ from rocwright.errors import (
     Unreachable,
 )
 from rocwright.model.channels import Channels
-from rocwright.model.sets import SetManifest, new_set, set_id
+from rocwright.model.sets import PROVENANCE, SetManifest, about_set, new_set, set_id
 from rocwright.model.trusted import Trusted
 from rocwright.store.channel_log import ChannelState, Event, append, fold, mark_shown, read_log, read_state
 from rocwright.store.lease import PACE, WHOLE_STORE, LeaseLost, Pace, leased
@@ -34,6 +34,7 @@ from rocwright.store.objects.protocol import Stored
 from rocwright.store.pool import describe_files
 from rocwright.store.publish import change, list_set, repair, rollback, withdraw, write_view
 from rocwright.store.sets.find import current_of
+from rocwright.store.sets.records import save_statement
 from rocwright.store.sets.report import history_of
 from rocwright.store.sets.stage import record_set
 from rocwright.store.trust.guard import Guarded
@@ -315,6 +316,50 @@ def test_sets_and_pages_of_a_distant_store_are_read_side_by_side(
             return super().read(key)
 
     list_set(Distant(store.root), PREFIX, manifest, at=AT)
+
+
+def test_what_another_publisher_wrote_of_a_set_stays_on_the_pages(
+    store: LocalStore, recorded: Callable[[str], SetManifest]
+) -> None:
+    """Sets are read before the lease is had; what is said about them changes."""
+    first, second = recorded("1"), recorded("2")
+    list_set(store, PREFIX, first, at=AT)
+    name = first.files[1].name
+    attested = {"files": {name: f"https://p.example/{name}.provenance"}}
+    rivals = [store]
+
+    class Waiting(LocalStore):
+        """Another one attests a set and writes the pages, before the lease is had."""
+
+        def put_bytes(self, key: str, data: bytes, *, overwrite: bool = False) -> None:
+            if key.startswith("_leases/") and rivals:
+                rival = rivals.pop()
+                save_statement(rival, set_id(first), about_set(first, PROVENANCE, attested))
+                repair(rival, PREFIX)
+                assert page(rival).count("data-provenance") == 1
+            super().put_bytes(key, data, overwrite=overwrite)
+
+    list_set(Waiting(store.root), PREFIX, second, at=AT)
+    assert page(store).count("data-provenance") == 1
+    assert page(store).count("<a ") == 2
+
+
+def test_what_never_changes_is_read_before_the_channel_is_held(
+    store: WatchedStore, recorded: Callable[[str], SetManifest]
+) -> None:
+    first, second = recorded("1"), recorded("2")
+    list_set(store, PREFIX, first, at=AT)
+
+    class Held(WatchedStore):
+        def put_bytes(self, key: str, data: bytes, *, overwrite: bool = False) -> None:
+            if key.startswith("_leases/") and not overwrite:
+                self.asked.clear()
+            super().put_bytes(key, data, overwrite=overwrite)
+
+    held = Held(store.root)
+    list_set(held, PREFIX, second, at=AT)
+    of_first = [(how, key.partition(set_id(first))[2]) for how, key in held.asked if set_id(first) in key]
+    assert of_first == [("list", "/_statements/")]
 
 
 def test_pages_that_somebody_changed_are_repaired(

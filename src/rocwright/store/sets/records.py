@@ -112,20 +112,28 @@ def save_statement(store: ObjectStore, set_digest: str, statement: Statement) ->
 
 
 def read_statements(
-    store: ObjectStore, set_digest: str, *predicate_types: str, tell: Tell = refuse
+    store: ObjectStore,
+    set_digest: str,
+    *predicate_types: str,
+    tell: Tell = refuse,
+    known: dict[str, Statement] | None = None,
 ) -> tuple[Statement, ...]:
     """Every statement recorded about the set, sorted by key; only those of some types where they are given.
 
-    `tell` is told of one that is damaged; by default that raises `IntegrityError`. Raises `InvalidData` for
-    one that is whole and cannot be read.
+    Those that are `known`, by their keys, are not read again; the others are added to these. `tell` is told
+    of one that is damaged; by default that raises `IntegrityError`. Raises `InvalidData` for one that is
+    whole and cannot be read.
     """
+    there = {} if known is None else known
     found = []
     for stored in statement_objects(store, set_digest, *map(_kind, predicate_types)):
-        data = read_there(store, stored.key)
-        if data is None or not names_statement(stored.key, data):
-            tell(Damage(stored.key, how(data)))
-        else:
-            found.append(parse_statement(data, where=stored.key))
+        if stored.key not in there:
+            data = read_there(store, stored.key)
+            if data is None or not names_statement(stored.key, data):
+                tell(Damage(stored.key, how(data)))
+                continue
+            there[stored.key] = parse_statement(data, where=stored.key)
+        found.append(there[stored.key])
     return tuple(found)
 
 
@@ -268,10 +276,17 @@ def locations_key(set_digest: str) -> str:
     return f"{set_prefix(set_digest)}locations.json"
 
 
-def read_listed(store: ObjectStore, set_digest: str, *, yanked: str | None = None) -> ListedSet:
-    """A recorded set as a view lists it."""
-    manifest = read_set(store, set_digest)
-    statements = read_statements(store, set_digest, RECEIPT, PROVENANCE)
+def read_listed(
+    store: ObjectStore,
+    set_digest: str,
+    *,
+    yanked: str | None = None,
+    manifest: SetManifest | None = None,
+    known: dict[str, Statement] | None = None,
+) -> ListedSet:
+    """A recorded set as a view lists it; what of it never changes may be `known`, as in `read_statements`."""
+    manifest = manifest or read_set(store, set_digest)
+    statements = read_statements(store, set_digest, RECEIPT, PROVENANCE, known=known)
     uploaded, attested = received(statements), provenance(set_digest, statements)
     if uploaded is not None:
         return ListedSet(manifest, uploaded=uploaded, yanked=yanked, provenance=attested)
