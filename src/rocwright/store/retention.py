@@ -169,7 +169,9 @@ def withdrawals_of(
 ) -> Iterator[Withdrawal]:
     """What a channel is to yank, being too many, and to drop, being yanked since before `old`; not `kept`."""
     if channel is not None:
-        many = tuple(one for one in log.state.open[: -channel.listed] if one not in kept)
+        # What was listed again, or was rolled back to, is as new as that.
+        by_age = sorted(log.state.open, key=lambda one: log.state.since[one])
+        many = tuple(one for one in by_age[: -channel.listed] if one not in kept)
         if many:
             yield Withdrawal(
                 prefix, "yank", many, f"older than the newest {channel.listed} sets of {channel.name}"

@@ -171,6 +171,20 @@ def test_sets_go_in_three_steps(
     assert collect(store, channels, at=AT).objects == 0
 
 
+def test_a_set_that_is_listed_again_is_new_again(
+    store: Dying, channels: Channels, recorded: Callable[[str], SetManifest]
+) -> None:
+    sets = [recorded(version) for version in ("1", "2", "3")]
+    for manifest in sets:
+        list_set(store, PREFIX, manifest, at=AT)
+    collect(store, channels, at=AT)
+    assert set(read_state(store, PREFIX).yanked) == {set_id(sets[0])}
+    list_set(store, PREFIX, sets[0], at=AT, again=True)
+    collect(store, channels, at=AT)
+    assert set(read_state(store, PREFIX).yanked) == {set_id(sets[1])}
+    assert plan_gc(store, channels, datetime.now(timezone.utc)).withdrawals == ()
+
+
 def test_what_installers_take_is_not_withdrawn_whatever_was_listed_since(
     store: Dying, channels: Channels, recorded: Callable[[str], SetManifest]
 ) -> None:
