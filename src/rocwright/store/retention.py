@@ -26,8 +26,8 @@ from rocwright.errors import ChannelBusy, IntegrityError, NoObject, NoSpace
 from rocwright.model.channels import Channel, Channels
 from rocwright.model.variants import index_name
 from rocwright.store.channel_log import ChannelState, Log, read_log
-from rocwright.store.damage import DAMAGED, Damage, Tell, as_damage
-from rocwright.store.layout import KINDS, LOG, PLATFORMS, VARIANTS
+from rocwright.store.damage import DAMAGED, MISSING, Damage, Tell, as_damage
+from rocwright.store.layout import JSON_PAGES, KINDS, LOG, PLATFORMS, VARIANTS
 from rocwright.store.lease import LEASES, PACE, WHOLE_STORE, HeldStore, LeaseLost, leased
 from rocwright.store.objects.durable import together
 from rocwright.store.objects.protocol import ObjectStore, Stored
@@ -43,6 +43,7 @@ from rocwright.system.progress import counted
 
 # Folders at the root of a store that are no channels.
 _OWN = ("files", "sets", PINS.rstrip("/"))
+_NO_LOG = f"{MISSING}, and there are pages; where a repair brings nothing back, delete these"
 _RECORDS = re.compile(r"manifest\.json|locations\.json|_(?:statements|signatures|provenance)/.*")
 _RUN = re.compile(rf"((?:[^/]+/)?[^/]+-(?:{'|'.join(PLATFORMS)})/(?:{'|'.join(KINDS)})/[^/]+/).+")
 
@@ -72,11 +73,17 @@ class GcPlan(msgspec.Struct, frozen=True):
 def plan_gc(store: ObjectStore, channels: Channels, now: datetime, *, runs: bool = False) -> GcPlan:
     """What may go at the time `now` of the store; with `runs` packages of single runs that are as old, too.
 
-    A log or pin that is damaged may hold any set, and a manifest that is damaged any file: these stay then.
+    A log or pin that is damaged may hold any set, so may a log that is gone while its pages are there, and a
+    manifest that is damaged any file: these stay then.
     """
     old = now - timedelta(days=channels.retention.grace_days)
-    logs = {prefix: read_log(store, prefix) for prefix in channel_prefixes(store)}
+    logs = {prefix: read_log(store, prefix) for prefix in channel_prefixes(store, paged=True)}
     holding = [one for log in logs.values() for one in log.unsure]
+    holding += [
+        Damage(f"{prefix}{LOG}", _NO_LOG)
+        for prefix, log in logs.items()
+        if not log.events and store.list(f"{prefix}{JSON_PAGES}")
+    ]
     pinned = {one.set for one in read_pins(store, holding.append).values()}
     held = set(pinned)
     withdrawals: list[Withdrawal] = []
@@ -181,14 +188,18 @@ def withdrawals_of(
         yield Withdrawal(prefix, "drop", expired, "withdrawn long ago")
 
 
-def channel_prefixes(store: ObjectStore) -> tuple[str, ...]:
-    """Every channel and family that has a log, whether a table names it or not, as `<channel>/<family>/`."""
+def channel_prefixes(store: ObjectStore, *, paged: bool = False) -> tuple[str, ...]:
+    """Every channel and family that has a log, whether a table names it or not, as `<channel>/<family>/`.
+
+    With `paged` those, too, that have pages and no log any more.
+    """
+    signs = {LOG.rstrip("/"), *([JSON_PAGES.rstrip("/")] if paged else [])}
     return tuple(
         f"{top}/{family}/"
         for top in store.folders("")
         if top not in _OWN and not top.startswith("_")
         for family in store.folders(f"{top}/")
-        if LOG.rstrip("/") in store.folders(f"{top}/{family}/")
+        if not signs.isdisjoint(store.folders(f"{top}/{family}/"))
     )
 
 

@@ -22,6 +22,7 @@ from rocwright.model.sets import SetManifest, new_set, set_id
 from rocwright.store import retention
 from rocwright.store.channel_log import read_state
 from rocwright.store.lease import PACE, Pace, leased
+from rocwright.store.mend.store import mend_store
 from rocwright.store.objects.local import LocalStore
 from rocwright.store.objects.protocol import Stored
 from rocwright.store.pins import Pin, pin, read_pins, unpin
@@ -169,6 +170,27 @@ def test_sets_go_in_three_steps(
     # What was released once can still be told.
     assert read_set(store, first) == sets[0]
     assert collect(store, channels, at=AT).objects == 0
+
+
+@pytest.mark.parametrize("prefix", [PREFIX, "elsewhere/fam/"])
+def test_what_pages_list_of_which_the_log_is_gone_stays(
+    store: Dying, channels: Channels, recorded: Callable[[str], SetManifest], prefix: str
+) -> None:
+    """Nobody knows what the channel lists until a repair has read its pages."""
+    listed, unlisted = recorded("1"), recorded("2")
+    list_set(store, prefix, listed, at=AT)
+    store.age(40)
+    for one in store.list(f"{prefix}_log/"):
+        store.delete(one.key)
+    done = collect(store, channels, at=AT)
+    assert done.objects == 0
+    [damage] = done.damaged
+    assert str(damage).startswith(f"{prefix}_log/: it is missing, and there are pages")
+    mend_store(store, channels, at=AT)
+    assert read_state(store, prefix).sets == (set_id(listed),)
+    # What a repair looked at has the age that it had.
+    assert collect(store, channels, at=AT).sets == (set_id(unlisted),)
+    assert files_of(store) == {"rocm-1-py3-none-any.whl", "torch-1-py3-none-any.whl"}
 
 
 def test_a_set_that_is_listed_again_is_new_again(

@@ -17,7 +17,7 @@ from rocwright.store.channel_log import Event, Log, read_log, read_mark
 from rocwright.store.damage import DAMAGED, Damage
 from rocwright.store.index.landing import write_landing
 from rocwright.store.index.listed import ListedSet
-from rocwright.store.layout import JSON_PAGES, LOG
+from rocwright.store.layout import LOG
 from rocwright.store.mend.copies import Copies
 from rocwright.store.mend.guess import Clues
 from rocwright.store.mend.log import mend_log
@@ -60,7 +60,7 @@ def mend_store(
         acting: ObjectStore = Rehearsed(store) if dry_run else store
         copies = Copies(places, Path(work))
         bench = Bench(acting, store, channels, copies, Clues(), told, at, quick)
-        _mend(bench, [only] if only is not None else list(_prefixes(acting, channels)), only, by)
+        _mend(bench, [only] if only is not None else list(channel_prefixes(acting, paged=True)), only, by)
     return tuple(done)
 
 
@@ -92,16 +92,6 @@ def _mend(bench: Bench, prefixes: list[str], only: str | None, by: str) -> None:
         if any(prefix.startswith(f"{channel.prefix}/") for prefix in prefixes):
             for key in write_landing(store, channel):
                 bench.mended("written anew", key, "the page for people")
-
-
-def _prefixes(store: ObjectStore, channels: Channels) -> dict[str, None]:
-    """Channels and families that have a log, or pages and no log any more."""
-    found = dict.fromkeys(channel_prefixes(store))
-    for channel in channels.channel:
-        for family in store.folders(f"{channel.prefix}/"):
-            if JSON_PAGES.rstrip("/") in store.folders(f"{channel.prefix}/{family}/"):
-                found[f"{channel.prefix}/{family}/"] = None
-    return found
 
 
 def _sets_of(store: ObjectStore, prefix: str) -> set[str]:
