@@ -19,9 +19,10 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
+from itertools import chain
 from typing import Literal, NamedTuple
 
-from rocwright.errors import ChannelBusy, GateClosed, IntegrityError, InvalidInput, NoObject
+from rocwright.errors import ChannelBusy, GateClosed, IntegrityError, InvalidData, InvalidInput, NoObject
 from rocwright.model.sets import FileEntry, SetManifest, Statement, set_id
 from rocwright.store.channel_log import (
     ChannelState,
@@ -35,7 +36,7 @@ from rocwright.store.channel_log import (
     mark_shown,
     read_log,
 )
-from rocwright.store.index.listed import ListedSet, listed_files
+from rocwright.store.index.listed import ListedSet, listed_files, other_content
 from rocwright.store.index.pages import SealedView, page_keys, sealed_view, write_pages
 from rocwright.store.index.projects import ProjectFacts, save_facts
 from rocwright.store.layout import LOG, set_prefix
@@ -310,8 +311,25 @@ def view_sets(store: ObjectStore, state: ChannelState) -> list[ListedSet]:
 
 
 def require_listable(store: ObjectStore, prefix: str, manifest: SetManifest) -> None:
-    """Raise `IntegrityError` when the channel lists a file of this name with other content, yanked or not."""
-    listed_files([*view_sets(store, known_log(store, prefix).state), ListedSet(manifest)], where=prefix)
+    """Raise `IntegrityError` when the channel ever listed a file of this name with other content.
+
+    Of sets that it dropped those count whose manifests can be read: caches and locks remember their files.
+    """
+    state = known_log(store, prefix).state
+    listed_files([*view_sets(store, state), ListedSet(manifest)], where=prefix)
+    entries = {entry.name: entry for entry in manifest.files}
+
+    def files_of(one: str) -> tuple[FileEntry, ...]:
+        try:
+            return read_set(store, one).files
+        except (IntegrityError, InvalidData, NoObject):
+            return ()
+
+    dropped = [one for one in state.since if one not in state.sets]
+    for before in chain.from_iterable(side_by_side(store, files_of, dropped)):
+        entry = entries.get(before.name, before)
+        if (entry.sha256, entry.project) != (before.sha256, before.project):
+            raise other_content(before, entry, where=prefix, lists="once listed")
 
 
 def require_recorded(store: ObjectStore, listed: ListedSet) -> None:

@@ -24,11 +24,11 @@ from rocwright.model.sets import (
     set_id,
     waiver_statement,
 )
-from rocwright.store.channel_log import read_state
+from rocwright.store.channel_log import Event, read_state
 from rocwright.store.layout import file_key, metadata_key
 from rocwright.store.objects.local import LocalStore
 from rocwright.store.pool import describe_files
-from rocwright.store.publish import list_set, rollback
+from rocwright.store.publish import change, list_set, rollback
 from rocwright.store.sets.records import (
     Locations,
     read_listed,
@@ -168,6 +168,28 @@ def test_a_name_staged_before_with_other_bytes_is_refused_before_any_change(
     with pytest.raises(IntegrityError, match="other content"):
         stage_set(store, STAGING, manifest, second, passed(manifest), NOW)
     assert {one.key: store.digest(one.key) for one in store.list("")} == before
+
+
+def test_a_name_that_the_channel_has_dropped_takes_no_other_bytes(
+    tmp_path: Path, make_wheel: Callable[..., Path]
+) -> None:
+    store, prefix = LocalStore(tmp_path / "store"), "v2-staging/fam/"
+    sets = []
+    for version in ("1", "2", "3"):
+        paths = [make_wheel("torch", version)]
+        sets.append(manifest_of(paths))
+        stage_set(store, STAGING, sets[-1], paths, passed(sets[-1]), NOW)
+    for old in sets[:2]:
+        change(store, prefix, Event("drop", (set_id(old),), at="2026-11-21T13:00:00Z"))
+    rebuilt = [make_wheel("torch", "1", body="rebuilt", folder=tmp_path / "second")]
+    other = manifest_of(rebuilt)
+    with pytest.raises(IntegrityError, match=r"v2-staging/fam/ once listed torch-1-.* with other content"):
+        stage_set(store, STAGING, other, rebuilt, passed(other), NOW)
+    # The same bytes may come back; and nobody can say what a set held whose manifest is damaged.
+    stage_set(store, STAGING, sets[1], [make_wheel("torch", "2")], passed(sets[1]), NOW)
+    store.put_bytes(f"sets/{set_id(sets[0])}/manifest.json", b"", overwrite=True)
+    stage_set(store, STAGING, other, rebuilt, passed(other), NOW)
+    assert read_state(store, prefix).open == tuple(map(set_id, (sets[2], sets[1], other)))
 
 
 def objects(store: LocalStore) -> dict[str, bytes]:

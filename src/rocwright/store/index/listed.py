@@ -77,12 +77,7 @@ def listed_files(
         for entry in one.manifest.files:
             before = first.setdefault(entry.name, entry)
             if before.sha256 != entry.sha256 or before.project != entry.project:
-                what = "with other content" if before.sha256 != entry.sha256 else f"as of {before.project}"
-                raise IntegrityError(
-                    f"{where or 'the view'} already lists {entry.name} {what}",
-                    where=where + entry.name,
-                    next_step="build the set under a new version; a published name never changes content",
-                )
+                raise other_content(before, entry, where=where)
             if entry.project in without:
                 continue
             place = one.elsewhere.get(entry.name)
@@ -94,6 +89,18 @@ def listed_files(
             known = found.get(entry.name)
             found[entry.name] = new if known is None else _together(known, new)
     return tuple(found[name] for name in sorted(found))
+
+
+def other_content(
+    before: FileEntry, entry: FileEntry, *, where: str, lists: str = "already lists"
+) -> IntegrityError:
+    """The error where a file has the name of one `before` it, and is another."""
+    what = "with other content" if before.sha256 != entry.sha256 else f"as of {before.project}"
+    return IntegrityError(
+        f"{where or 'the view'} {lists} {entry.name} {what}",
+        where=where + entry.name,
+        next_step="build the set under a new version; a published name never changes content",
+    )
 
 
 def _together(known: ListedFile, new: ListedFile) -> ListedFile:
