@@ -9,12 +9,13 @@ import pytest
 from watched_store import PowerCut, WatchedStore
 
 from rocwright.errors import IntegrityError
-from rocwright.model.sets import FileEntry, new_set, set_id
+from rocwright.model.sets import PROVENANCE, FileEntry, about_set, new_set, set_id
 from rocwright.store.index.listed import ListedFile, ListedSet, listed_files
 from rocwright.store.index.pages import page_keys, view_pages, write_pages
+from rocwright.store.index.set_pages import publish_attested
 from rocwright.store.objects.local import LocalStore
 from rocwright.store.pool import describe_file, put_pooled
-from rocwright.store.sets.records import read_listed
+from rocwright.store.sets.records import read_listed, save_statement
 from rocwright.store.sets.stage import record_set
 
 PREFIX = "v2/fam/"
@@ -169,6 +170,33 @@ def recorded(tmp_path: Path, make_wheel: Callable[..., Path]) -> tuple[LocalStor
     now = datetime(2026, 11, 22, 8, 0, 0, tzinfo=timezone.utc)
     record_set(store, manifest, {wheel.name: wheel for wheel in wheels}, [], now)
     return store, read_listed(store, set_id(manifest))
+
+
+def test_pages_of_a_set_say_what_two_have_stated_at_once(recorded: tuple[LocalStore, ListedSet]) -> None:
+    """One reads, the other states and writes all of its own, then the one writes."""
+    store, one = recorded
+    digest = set_id(one.manifest)
+
+    def stated(name: str) -> None:
+        files = {"files": {name: f"https://p.example/{name}.provenance"}, "number": 1}
+        save_statement(store, digest, about_set(one.manifest, PROVENANCE, files))
+
+    torch, rocm = (
+        next(e.name for e in one.manifest.files if e.project == name) for name in ("torch", "rocm")
+    )
+    others = [rocm]
+
+    class Meanwhile(LocalStore):
+        def put_bytes(self, key: str, data: bytes, *, overwrite: bool = False) -> None:
+            if others:
+                stated(others.pop())
+                publish_attested(store, digest)
+            super().put_bytes(key, data, overwrite=overwrite)
+
+    stated(torch)
+    publish_attested(Meanwhile(store.root), digest)
+    for project in ("torch", "rocm"):
+        assert b"data-provenance" in store.read(f"sets/{digest}/{project}/index.html")
 
 
 def test_view_of_a_recorded_set(recorded: tuple[LocalStore, ListedSet]) -> None:

@@ -12,12 +12,12 @@ from rocwright.cli.options import Text
 from rocwright.cli.reply import Reply, replies
 from rocwright.cli.store.options import OfChannel, StoreOptions, WhichSet
 from rocwright.store.index.projects import ProjectFacts, Status
-from rocwright.store.index.set_pages import publish_set_pages
+from rocwright.store.index.set_pages import publish_attested
 from rocwright.store.layout import channel_prefix
 from rocwright.store.publish import describe
 from rocwright.store.sets.attest import attest_set
 from rocwright.store.sets.find import named_place, resolve_set
-from rocwright.store.sets.records import read_listed, read_set
+from rocwright.store.sets.records import read_set
 from rocwright.store.sets.stage import rfc3339
 from rocwright.system import console
 
@@ -65,7 +65,7 @@ def set_attest(
         by=by,
         offline=offline,
     )
-    publish_set_pages(store, read_listed(store, digest), attested=True)
+    publish_attested(store, digest)
 
     def show() -> None:
         for key in done.provenance.values():

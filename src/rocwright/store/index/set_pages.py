@@ -28,7 +28,7 @@ from rocwright.store.index.pages import view_pages
 from rocwright.store.layout import set_prefix
 from rocwright.store.objects.durable import together
 from rocwright.store.objects.protocol import ObjectStore, read_there
-from rocwright.store.sets.records import locations_key
+from rocwright.store.sets.records import locations_key, read_listed
 
 CONSTRAINTS = "constraints.txt"
 UV_SNIPPET = "uv.toml"
@@ -65,6 +65,15 @@ def publish_set_pages(
         # Last: as long as it is there, pages may still link to the places that it names.
         store.delete(locations_key(digest))
     return tuple(written)
+
+
+def publish_attested(store: ObjectStore, set_digest: str) -> None:
+    """Write the pages of a recorded set anew that say where the provenance of its files is."""
+    seen = None
+    # Two that attest files of one set write the same pages: whoever writes looks again afterwards.
+    while (one := read_listed(store, set_digest)) != seen:
+        seen = one
+        publish_set_pages(store, one, attested=True)
 
 
 def _base_url(store: ObjectStore, prefix: str) -> str:
