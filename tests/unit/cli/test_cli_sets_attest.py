@@ -156,6 +156,21 @@ def test_the_same_again_changes_nothing_and_another_is_added(run: Run, instance:
     assert run("verify", digest, "--offline").code == 0
 
 
+def test_what_is_attested_of_one_file_says_nothing_of_another(run: Run, instance: StandIn) -> None:
+    """Of two jobs, one for each file, the later would put back what it read of the other's."""
+    digest = attested(run, instance)
+    Path("more.attestation").write_text(json.dumps(attestation(instance, MYLIB, ref="refs/tags/v1")))
+    assert run("attest", digest, "more.attestation", "--offline").code == 0
+    said = [
+        json.loads(path.read_bytes())["predicate"]
+        for path in Path(f"store/sets/{digest}/_statements").glob("provenance-*.json")
+    ]
+    assert sorted((one["number"], sorted(one["files"])) for one in said) == [
+        (1, [HELPER, MYLIB]),
+        (2, [MYLIB]),
+    ]
+
+
 def _other_file(one: dict[str, Any], instance: StandIn) -> dict[str, Any]:
     return instance.attest("other-1.0-py3-none-any.whl", "0" * 64)
 

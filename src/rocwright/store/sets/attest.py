@@ -85,10 +85,13 @@ def attest_set(
         if known.get(name) != key:
             store.put_bytes(key, data)
             written[name] = key
-    files_now = {**known, **written}
     statements = read_statements(store, digest, PROVENANCE)
     said_now = provenance(digest, statements)
-    if all(said_now.get(name) == base + quote(key) for name, key in files_now.items()):
+    # Of other files only where the store has moved: somebody may be about to state more of these.
+    files_now = {
+        name: key for name, key in {**known, **written}.items() if said_now.get(name) != base + quote(key)
+    }
+    if not files_now:
         return Attested({}, None)
     told = {"files": files_now, "base": base, "number": len(statements) + 1, "at": at, "by": by}
     said = about_set(manifest, PROVENANCE, {name: value for name, value in told.items() if value})
