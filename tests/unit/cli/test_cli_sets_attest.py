@@ -288,6 +288,22 @@ def test_verify_tells_damaged_from_forged(run: Run, instance: StandIn) -> None:
     assert "provenance: it is missing" in run("verify", digest, "--offline").out
 
 
+def test_verify_takes_no_provenance_of_a_workflow_that_the_table_does_not_name(
+    run: Run, instance: StandIn
+) -> None:
+    """Anybody has a repository, and signs what lies in a bucket that they may write to."""
+    digest = attested(run, instance)
+    Path("rocwright.toml").write_text(f'{PUBLISHER}environment = "pypi"\n')
+    assert run("verify", digest, "--offline").code == 0
+    for other in (PUBLISHER.replace("acme", "other"), PUBLISHER.replace("release.yml", "ci.yml")):
+        Path("rocwright.toml").write_text(other)
+        done = run("verify", digest, "--offline")
+        assert (done.code, f"an attestation of {MYLIB} is of acme/wheels" in done.out) == (6, True)
+    # Who names nobody is told that it holds, and of whom it is says the provenance.
+    Path("rocwright.toml").write_text("")
+    assert run("verify", digest, "--offline").code == 0
+
+
 def test_provenance_of_an_adopted_index_stays_on_our_pages(
     rocwright: Run, run: Run, instance: StandIn, tmp_path: Path
 ) -> None:

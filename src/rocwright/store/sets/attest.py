@@ -99,10 +99,15 @@ def attest_set(
 
 
 def verify_provenance(
-    store: ObjectStore, manifest: SetManifest, *, offline: bool = False
+    store: ObjectStore,
+    manifest: SetManifest,
+    publishers: Sequence[Publisher] = (),
+    *,
+    offline: bool = False,
 ) -> tuple[tuple[str, ...], list[tuple[str, str]]]:
     """Names of the files whose provenance in the store holds, and what is wrong, as key and text.
 
+    Where `publishers` are given, each attestation has to be of one of them: anybody can have a workflow.
     Without `pypi-attestations` none holds, and only what is damaged is told.
     """
     digest = set_id(manifest)
@@ -116,7 +121,7 @@ def verify_provenance(
             wrong.append((key, "it was changed: its name has another digest"))
         else:
             try:
-                _require_holding(data, entries[name], where=key, offline=offline)
+                _require_holding(data, entries[name], publishers, where=key, offline=offline)
                 held.append(name)
             except IntegrityError as error:
                 wrong.append((key, error.what))
@@ -258,6 +263,11 @@ def _described(publisher: Publisher) -> dict[str, str]:
     return {**told, **({"environment": publisher.environment} if publisher.environment else {})}
 
 
+def _compared(described: Mapping[str, Any]) -> dict[str, Any]:
+    """What of a publisher stands in certificates, too."""
+    return {name: value for name, value in described.items() if name not in ("environment", "claims")}
+
+
 def _object(before: Any, attestations: Iterable[tuple[Publisher, dict[str, Any]]]) -> bytes:
     """A provenance object: attestations by publisher, those of before first, each once."""
     bundles: list[dict[str, Any]] = [] if before is None else before["attestation_bundles"]
@@ -272,8 +282,13 @@ def _object(before: Any, attestations: Iterable[tuple[Publisher, dict[str, Any]]
     return canonical_json({"version": 1, "attestation_bundles": bundles})
 
 
-def _require_holding(data: bytes, entry: FileEntry, *, where: str, offline: bool) -> None:
-    """Raise `IntegrityError` unless the library takes provenance, and each attestation in it, of the file."""
+def _require_holding(
+    data: bytes, entry: FileEntry, publishers: Sequence[Publisher] = (), *, where: str, offline: bool
+) -> None:
+    """Raise `IntegrityError` unless the library takes provenance, and each attestation in it, of the file.
+
+    Where `publishers` are given, of these and of no others.
+    """
     library = _library()
     from pydantic import ValidationError
 
@@ -283,9 +298,10 @@ def _require_holding(data: bytes, entry: FileEntry, *, where: str, offline: bool
         raise IntegrityError(
             f"{where} is no provenance: {_first(error)}", where=where, next_step=_FIND_OUT
         ) from error
+    named = [_compared(_described(one)) for one in publishers]
     for bundle in found.attestation_bundles:
+        who = bundle.publisher.model_dump(exclude_none=True)
         for one in bundle.attestations:
-            who = bundle.publisher.model_dump(exclude_none=True)
             refusal = _refusal(one, entry, who, offline=offline)
             if refusal is not None:
                 raise IntegrityError(
@@ -293,6 +309,13 @@ def _require_holding(data: bytes, entry: FileEntry, *, where: str, offline: bool
                     where=where,
                     next_step=_FIND_OUT,
                 )
+        if named and _compared(who) not in named:
+            raise IntegrityError(
+                f"{where}: an attestation of {entry.name} is of {who.get('repository')}, which with this "
+                "workflow is none of the publishers under [[channels.publisher]]",
+                where=where,
+                next_step=_FIND_OUT,
+            )
 
 
 def _first(error: Exception) -> str:

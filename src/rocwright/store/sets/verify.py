@@ -59,8 +59,8 @@ def verify_set(
 
     With `quick` files are not read, only their sizes compared; `offline` asks nobody for the root of trust.
     Each of `keys`, as `rocwright set sign` prints them, must have signed the set; and so must those of each
-    of the `channels` that trusts keys and has an event about the set, whether that counts or not. What is
-    wrong is in the outcome.
+    of the `channels` that trusts keys and has an event about the set, whether that counts or not. Where these
+    name publishers, provenance has to be of one of them. What is wrong is in the outcome.
     """
     problems: list[Damage] = []
     key = manifest_key(set_digest)
@@ -94,7 +94,8 @@ def verify_set(
     held: tuple[str, ...] = ()
     try:
         names = attested(store, set_digest)
-        held, provenance = verify_provenance(store, manifest, offline=offline)
+        publishers = () if channels is None else channels.publisher
+        held, provenance = verify_provenance(store, manifest, publishers, offline=offline)
         problems += [Damage(*one) for one in provenance]
     except (InvalidData, IntegrityError):
         # A statement that is damaged was told above.
