@@ -1,12 +1,19 @@
 from __future__ import annotations
 
+import hashlib
 import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from rocwright.errors import InvalidData, InvalidInput
-from rocwright.store.adopt.offered import Link, OfferedFiles
-from rocwright.store.adopt.pages import parse_page
+from rocwright.store.adopt.fetch import Fetcher
+from rocwright.store.adopt.offered import Link, Offered, OfferedFiles
+from rocwright.store.adopt.pages import parse_page, read_folder
+from rocwright.store.layout import file_key
+from rocwright.store.objects.local import LocalStore
 from rocwright.store.sets.records import recordable
 from rocwright.system.http import Web
 
@@ -175,3 +182,58 @@ def test_a_query_of_a_page_is_told_to_nobody() -> None:
         page("{", url=f"{URL}?token=abcdef")
     assert "abcdef" not in str(refused.value)
     assert "abcdef" not in page("<a>", JSON, url=f"{URL}?token=abcdef").notes[0]
+
+
+# ---- where a file comes from ----
+
+
+class Offering:
+    """A web of one folder, that writes down what is fetched from it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.fetched: list[str] = []
+
+    def save(self, url: str, path: Path, *, sha256: str | None = None) -> str:
+        name = url.rpartition("/")[2]
+        self.fetched.append(name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(self.folder / name, path)
+        return sha256 or ""
+
+
+class Going(LocalStore):
+    """A store of which somebody deletes what another one has just seen."""
+
+    def exists(self, key: str) -> bool:
+        found = super().exists(key)
+        if found:
+            self.delete(key)
+        return found
+
+
+@pytest.mark.parametrize("how", ["whole", "damaged", "going"])
+def test_a_file_that_the_store_has_and_cannot_give_is_still_offered(
+    tmp_path: Path, make_wheel: Callable[..., Path], how: str
+) -> None:
+    wheel = make_wheel("torch", "1")
+    store = (Going if how == "going" else LocalStore)(tmp_path / "store")
+    sha256 = hashlib.sha256(wheel.read_bytes()).hexdigest()
+    place = store.root / file_key(sha256, wheel.name)
+    place.parent.mkdir(parents=True)
+    place.write_bytes(b"" if how == "damaged" else wheel.read_bytes())
+    offered = Offered(Link(wheel.name, f"https://example.org/{wheel.name}", sha256), "torch", "1")
+    web = Offering(wheel.parent)
+    fetcher = Fetcher(web, tmp_path / "scratch", pool=store)
+    found = fetcher.paths([offered], lambda note: None)
+    assert found[wheel.name].read_bytes() == wheel.read_bytes()
+    assert fetcher.gone == {}
+    assert web.fetched == ([] if how == "whole" else [wheel.name])
+    assert [how in ("damaged", "going")] == [any("store's own" in one for one in fetcher.notes)]
+
+
+def test_a_folder_with_a_percent_sign_in_its_name(tmp_path: Path, make_wheel: Callable[..., Path]) -> None:
+    wheel = make_wheel("torch", "1", folder=tmp_path / "a%20b")
+    reading = read_folder(wheel.parent)
+    [entry] = Fetcher(reading.web, tmp_path / "scratch").entries(reading.catalogue.files["torch"])
+    assert entry.name == wheel.name

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
 from typing import TypeVar
-from urllib.parse import unquote, urlsplit, urlunsplit
+from urllib.parse import urlsplit, urlunsplit
 from urllib.request import url2pathname
 
 import msgspec
@@ -111,18 +111,30 @@ class Fetcher:
     def path(self, one: Offered) -> Path:
         """The file itself: where it is, or downloaded now, its digest compared."""
         if self.web is None:
-            return Path(url2pathname(unquote(urlsplit(one.link.url).path)))
+            return Path(url2pathname(urlsplit(one.link.url).path))
         with self._lock:
             known = self.downloaded.get(one.name)
         if known is None:
             known = self._place(one)
-            sha256 = one.link.sha256
-            if self.pool is not None and sha256 and self.pool.exists(file_key(sha256, one.name)):
-                download(self.pool, file_key(sha256, one.name), known, sha256)
-            else:
-                self.web.save(one.link.url, known, sha256=sha256)
+            if not self._from_pool(one, known):
+                self.web.save(one.link.url, known, sha256=one.link.sha256)
             self._here(one, known)
         return known
+
+    def _from_pool(self, one: Offered, path: Path) -> bool:
+        """Whether the store has given the file; one that is damaged there, or just goes, is still offered."""
+        sha256 = one.link.sha256
+        if self.pool is None or sha256 is None:
+            return False
+        key = file_key(sha256, one.name)
+        try:
+            if not self.pool.exists(key):
+                return False
+            download(self.pool, key, path, sha256)
+        except RocwrightError as error:
+            self.notes.append(f"the store's own {one.name} is not to be had, so it is fetched: {error.what}")
+            return False
+        return True
 
     def _place(self, one: Offered) -> Path:
         return self.scratch / "files" / one.name
