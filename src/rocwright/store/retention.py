@@ -34,6 +34,7 @@ from rocwright.store.objects.protocol import ObjectStore, Stored
 from rocwright.store.pins import PINS, read_pins
 from rocwright.store.pool import wanted_objects
 from rocwright.store.publish import withdraw, write_view
+from rocwright.store.runs.run import ALL_GROUPS
 from rocwright.store.sets.find import current_of
 from rocwright.store.sets.records import manifest_key, read_set, set_folders
 from rocwright.system.progress import counted
@@ -45,7 +46,12 @@ from rocwright.system.progress import counted
 _OWN = ("files", "sets", PINS.rstrip("/"))
 _NO_LOG = f"{MISSING}, and there are pages; where a repair brings nothing back, delete these"
 _RECORDS = re.compile(r"manifest\.json|locations\.json|_(?:statements|signatures|provenance)/.*")
-_RUN = re.compile(rf"((?:[^/]+/)?[^/]+-(?:{'|'.join(PLATFORMS)})/(?:{'|'.join(KINDS)})/[^/]+/).+")
+# Packages of both kinds for one group stand on one page: they go together, as do their records.
+_RUN = re.compile(
+    rf"((?:[^/]+/)?[^/]+-(?:{'|'.join(PLATFORMS)}))/"
+    rf"(?:(?:{'|'.join(KINDS)}|_combined)/(?:([^_/][^/]*)/)?(?:_[^/]+/.+|[^/]+)"
+    rf"|_run/(?:{'|'.join(KINDS)})/(?:{ALL_GROUPS}|([^/]+))\.json)"
+)
 
 
 class Withdrawal(msgspec.Struct, frozen=True):
@@ -218,18 +224,23 @@ def _by_set(store: ObjectStore) -> dict[str, list[Stored]]:
 
 
 def _old_runs(store: ObjectStore, logs: dict[str, Log], old: datetime) -> Iterator[Stored]:
-    """Objects of runs whose newest object is older than `old`, the page of a run first."""
+    """Packages of runs for a group, with pages and records, where the newest object is older than `old`."""
     tops = {prefix.partition("/")[0] for prefix in logs}
-    groups: dict[str, list[Stored]] = {}
+    groups: dict[tuple[str, str | None], list[Stored]] = {}
     for top in store.folders(""):
         if top in _OWN or top in tops or top.startswith("_"):
             continue
         for item in store.list(f"{top}/"):
             if (match := _RUN.fullmatch(item.key)) is not None:
-                groups.setdefault(match[1], []).append(item)
+                groups.setdefault((match[1], match[2] or match[3]), []).append(item)
     for objects in groups.values():
         if all(item.modified <= old for item in objects):
-            yield from sorted(objects, key=lambda item: (not item.key.endswith("/index.html"), item.key))
+            yield from sorted(objects, key=_first_to_go)
+
+
+def _first_to_go(item: Stored) -> tuple[int, str]:
+    """Pages before what they link to, and before the rest the record, which says that all is there."""
+    return 0 if item.key.endswith("/index.html") else 1 if "/_run/" in item.key else 2, item.key
 
 
 # -- and goes

@@ -29,6 +29,7 @@ from rocwright.store.pins import Pin, pin, read_pins, unpin
 from rocwright.store.pool import describe_files
 from rocwright.store.publish import list_set
 from rocwright.store.retention import collect, plan_gc
+from rocwright.store.runs.upload import upload_run
 from rocwright.store.sets.records import (
     Locations,
     read_listed,
@@ -412,6 +413,34 @@ def test_runs_go_only_when_asked(store: Dying, channels: Channels) -> None:
     assert collect(store, channels, at=AT).objects == 0
     assert collect(store, channels, at=AT, runs=True).objects == 2
     assert {one.key for one in store.list("")} == {"43-linux/python/fam/index.html", "mine/notes.txt"}
+
+
+@pytest.mark.parametrize("group", ["gfx94X-dcgpu", None])
+def test_of_an_old_run_nothing_stays_that_leads_to_what_went(
+    store: Dying, channels: Channels, make_wheel: Callable[..., Path], group: str | None
+) -> None:
+    """The pages and records of a run, also of one for all GPUs, whose packages lie beside its groups."""
+    for kind in ("python", "pytorch"):
+        upload_run(store, [make_wheel(kind, "1")], "42", "linux", group, kind)
+    store.put_bytes("42-linux/rocm_lib_gfx94X.tar.zst", b"x")
+    store.age(11)
+    upload_run(store, [make_wheel("new", "1")], "42", "linux", "gfx120X-all", "python")
+    young = {key for key in (one.key for one in store.list("42-linux/")) if "/gfx120X-all" in key}
+    plan = plan_gc(store, channels, datetime.now(timezone.utc), runs=True)
+    assert [key.rpartition("/")[2] for key in plan.objects[:3]] == ["index.html"] * 3
+    collect(store, channels, at=AT, runs=True)
+    assert {one.key for one in store.list("")} == {*young, "42-linux/rocm_lib_gfx94X.tar.zst"}
+    assert len(young) == 6
+
+
+def test_the_packages_of_a_run_go_together(
+    store: Dying, channels: Channels, make_wheel: Callable[..., Path]
+) -> None:
+    """One page has both kinds."""
+    upload_run(store, [make_wheel("rocm", "1")], "42", "linux", "fam", "python")
+    store.age(11)
+    upload_run(store, [make_wheel("torch", "1")], "42", "linux", "fam", "pytorch")
+    assert collect(store, channels, at=AT, runs=True).objects == 0
 
 
 def test_the_commands(

@@ -21,7 +21,7 @@ RUN_SCHEMA = "rocwright.run/1"
 RecordKind = Literal["python", "pytorch", "artifacts"]
 Result = Literal["success", "failure", "cancelled"]
 # What takes the place of a group's name: packages for all GPUs.
-_ALL = "_all"
+ALL_GROUPS = "_all"
 _REPOSITORY = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]*/[A-Za-z0-9._-]+")
 
 
@@ -67,7 +67,7 @@ class Run:
 
     def record_key(self, kind: str, group: str | None) -> str:
         """Where the record of one kind and group lies."""
-        return f"{self.folder}_run/{kind}/{group or _ALL}.json"
+        return f"{self.folder}_run/{kind}/{group or ALL_GROUPS}.json"
 
     def combined(self, group: str | None) -> str:
         """Where the page of all packages for a group lies, whatever their kind."""
