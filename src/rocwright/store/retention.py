@@ -1,11 +1,12 @@
 """What is kept: the plan of what nothing holds any more, and carrying it out.
 
 A set is held by a channel that lists it (yanked or not), by a pin, and by its age: for `grace_days` after it
-was recorded or a statement was made about it, and after a channel dropped it. A channel keeps its newest sets
-open, as many as its table says, and the set that installers take; older sets are yanked, and dropped when
-they were yanked for `grace_days`. Files go that no held set has and that are older than `grace_days`, so an
-upload that is under way loses nothing; with them the pages of their set. Manifests, statements and signatures
-stay: what was released once can be told for ever. All ages are by the clock of the store.
+was recorded or a statement was made about it, and after a channel dropped it. A channel keeps the newest sets
+of each platform open, as many as its table says, and the set that installers take there; older sets are
+yanked, and dropped when they were yanked for `grace_days`. Files go that no held set has and that are older
+than `grace_days`, so an upload that is under way loses nothing; with them the pages of their set. Manifests,
+statements and signatures stay: what was released once can be told for ever. All ages are by the clock of the
+store.
 
 Sets go out of the channels first, then objects go one by one, while nobody can list a set; what is held is
 found out again each time the lease is taken. Killed at any point, the next run completes it: the plan follows
@@ -35,7 +36,7 @@ from rocwright.store.pins import PINS, read_pins
 from rocwright.store.pool import wanted_objects
 from rocwright.store.publish import withdraw, write_view
 from rocwright.store.runs.run import ALL_GROUPS
-from rocwright.store.sets.find import current_of
+from rocwright.store.sets.find import by_platform, ranked, versions_of
 from rocwright.store.sets.records import manifest_key, read_set, set_folders
 from rocwright.system.progress import counted
 
@@ -158,16 +159,34 @@ def _withdrawals(
     pinned: set[str],
     old: datetime,
     tell: Tell,
-) -> list[Withdrawal]:
-    many = channel is not None and len(log.state.open) > channel.listed
-    try:
-        # Whatever was listed since, people get this set.
-        current = (current_of(store, log.state) if many else None) or ""
-    except (IntegrityError, NoObject) as error:
-        # Then nobody knows which.
-        tell(as_damage(error))
-        return []
-    return list(withdrawals_of(log, prefix, channel, {*pinned, current}, old))
+) -> Iterator[Withdrawal]:
+    """What a channel is to yank, being too many, and to drop, being yanked since before `old`."""
+    if channel is not None and len(log.state.open) > channel.listed:
+        try:
+            kept = pinned | _newest(store, log.state, channel.listed)
+        except (IntegrityError, NoObject) as error:
+            # Then nobody knows which.
+            tell(as_damage(error))
+            return
+        many = tuple(one for one in log.state.open if one not in kept)
+        if many:
+            why = f"older than the newest {channel.listed} sets of {channel.name}"
+            yield Withdrawal(prefix, "yank", many, why)
+    expired = tuple(one for one in log.state.yanked if one not in pinned and log.changed(one) <= old)
+    if expired:
+        yield Withdrawal(prefix, "drop", expired, "withdrawn long ago")
+
+
+def _newest(store: ObjectStore, state: ChannelState, many: int) -> set[str]:
+    """Of each platform the newest sets, so `many`, and the one that installers take, whatever came since."""
+    sets = {one: read_set(store, one) for one in state.open}
+    versions = {one: versions_of(manifest) for one, manifest in sets.items()}
+    found = set()
+    for ids in by_platform(sets, state.open).values():
+        # What was listed again, or was rolled back to, is as new as that.
+        found.update(sorted(ids, key=lambda one: state.since[one])[-many:])
+        found.update(ranked(versions, ids)[-1:])
+    return found
 
 
 def _set_aside_lately(store: ObjectStore, old: datetime) -> Iterator[Damage]:
@@ -175,23 +194,6 @@ def _set_aside_lately(store: ObjectStore, old: datetime) -> Iterator[Damage]:
     for one in store.list(f"{DAMAGED}sets/"):
         if one.key.endswith("/manifest.json") and one.modified > old:
             yield Damage(one.key, "it was set aside lately, and a copy of it may be found")
-
-
-def withdrawals_of(
-    log: Log, prefix: str, channel: Channel | None, kept: set[str], old: datetime
-) -> Iterator[Withdrawal]:
-    """What a channel is to yank, being too many, and to drop, being yanked since before `old`; not `kept`."""
-    if channel is not None:
-        # What was listed again, or was rolled back to, is as new as that.
-        by_age = sorted(log.state.open, key=lambda one: log.state.since[one])
-        many = tuple(one for one in by_age[: -channel.listed] if one not in kept)
-        if many:
-            yield Withdrawal(
-                prefix, "yank", many, f"older than the newest {channel.listed} sets of {channel.name}"
-            )
-    expired = tuple(one for one in log.state.yanked if one not in kept and log.changed(one) <= old)
-    if expired:
-        yield Withdrawal(prefix, "drop", expired, "withdrawn long ago")
 
 
 def channel_prefixes(store: ObjectStore, *, paged: bool = False) -> tuple[str, ...]:
@@ -397,7 +399,7 @@ def _withdraw(store: ObjectStore, one: Withdrawal, max_age: float, at: str, by: 
         # Somebody may have pinned or listed one of them since.
         kept = {item.set for item in read_pins(store, lambda damage: None).values()}
         stands = state.open if one.action == "yank" else state.yanked
-        kept.add(current_of(store, state) or "")
+        kept |= _newest(store, state, 1)
         return tuple(item for item in one.sets if item in stands and item not in kept)
 
     return withdraw(

@@ -106,15 +106,15 @@ def channels() -> Channels:
 
 
 @pytest.fixture
-def recorded(store: LocalStore, make_wheel: Callable[..., Path]) -> Callable[[str], SetManifest]:
-    def record(version: str) -> SetManifest:
-        folder = store.root.parent / version
+def recorded(store: LocalStore, make_wheel: Callable[..., Path]) -> Callable[..., SetManifest]:
+    def record(version: str, platform: str = "linux") -> SetManifest:
+        folder = store.root.parent / version / platform
         paths = [
             make_wheel("rocm", version, folder=folder),
             make_wheel("torch", version, requires=[f"rocm=={version}"], folder=folder),
         ]
         manifest = new_set(
-            family="fam", targets=["gfx90a"], platform="linux", files=describe_files(paths), sources={}
+            family="fam", targets=["gfx90a"], platform=platform, files=describe_files(paths), sources={}
         )
         now = datetime.now(timezone.utc)
         record_set(store, manifest, {path.name: path for path in paths}, [], now)
@@ -220,6 +220,24 @@ def test_what_installers_take_is_not_withdrawn_whatever_was_listed_since(
     collect(store, channels, at=AT)
     assert set_id(best) in read_state(store, PREFIX).open
     assert len(read_state(store, PREFIX).yanked) == 1
+
+
+def test_sets_of_one_platform_do_not_push_out_those_of_another(
+    store: Dying, channels: Channels, recorded: Callable[..., SetManifest]
+) -> None:
+    """Linux has a set each night, Windows had one long ago, and some sets are for both."""
+    both, windows = recorded("1", "any"), recorded("2", "windows")
+    linux = [recorded(version) for version in ("3", "4", "5")]
+    for manifest in (both, windows, *linux):
+        list_set(store, PREFIX, manifest, at=AT)
+    for _ in range(2):
+        collect(store, channels, at=AT)
+        assert set(read_state(store, PREFIX).yanked) == {set_id(linux[0])}
+    # Of Windows there are two newer ones now.
+    for version in ("6", "7"):
+        list_set(store, PREFIX, recorded(version, "windows"), at=AT)
+    collect(store, channels, at=AT)
+    assert set(read_state(store, PREFIX).yanked) == set(map(set_id, (both, windows, linux[0])))
 
 
 def test_the_plan_changes_nothing(

@@ -19,6 +19,8 @@ from rocwright.store.objects.protocol import ObjectStore
 from rocwright.store.sets.records import manifest_key, read_set, set_folders
 
 Versions = Mapping[str, Version]
+# The platform of a set without files for a certain one.
+_ANY = "any"
 
 
 def versions_of(manifest: SetManifest) -> Versions:
@@ -38,6 +40,16 @@ def current_of(store: ObjectStore, state: ChannelState) -> str | None:
     """
     best = ranked({one: versions_of(read_set(store, one)) for one in state.open}, state.open)
     return best[-1] if best else None
+
+
+def by_platform(sets: Mapping[str, SetManifest], listed: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """The ids `listed`, in their order, for each platform that they are for; sets for any stand with each."""
+    ids = tuple(listed)
+    platforms = sorted({sets[one].platform for one in ids} - {_ANY}) or [_ANY]
+    return {
+        platform: tuple(one for one in ids if sets[one].platform in (platform, _ANY))
+        for platform in platforms
+    }
 
 
 def outranks(one: Versions, other: Versions) -> bool:
