@@ -210,7 +210,7 @@ def _compare(archive: zipfile.ZipFile, member: WheelMember, row: RecordRow) -> l
                 size += len(piece)
     except DAMAGED as error:
         return [f"{member.name} is damaged: {error}"]
-    if size != row.size:
+    if row.size is not None and size != row.size:
         return [f"{member.name} has {size} bytes, RECORD says {row.size}"]
     if digest.hexdigest() != row.sha256:
         return [f"{member.name} has sha256 {digest.hexdigest()}, RECORD says {row.sha256}"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import random
+import shutil
 import struct
 from collections.abc import Callable
 from pathlib import Path
@@ -233,6 +234,12 @@ def second_library(case: Case) -> None:
     (other / "libfat.so").write_bytes(data + b"\0")
 
 
+def copied_elsewhere(case: Case) -> None:
+    """The same library again, where it leads to no archive."""
+    (case.root / "lib" / "deep").mkdir()
+    shutil.copy(case.host, case.root / "lib" / "deep")
+
+
 def move(source: Path, target: Path) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
     source.rename(target)
@@ -296,6 +303,11 @@ DAMAGES: dict[str, tuple[Callable[[Case], object], str, str]] = {
     ),
     "library one directory deeper": (
         lambda c: move(c.host, c.root / "lib" / "deep" / "libfat.so"),
+        "kpack-unreachable",
+        "for gfx1100 it looks at lib/.kpack/fat_gfx1100.kpack",
+    ),
+    "a copy one directory deeper": (
+        copied_elsewhere,
         "kpack-unreachable",
         "for gfx1100 it looks at lib/.kpack/fat_gfx1100.kpack",
     ),

@@ -455,14 +455,23 @@ def test_wheels_of_two_projects_against_their_fat_wheels(wheels: Wheels, tmp_pat
     parts = sorted((tmp_path / "out").glob("*.whl"))
     report = verify(parts, against=[second, wheels.fat])
     assert (report.findings, report.identical) == ((), 2 * OBJECTS)
+    assert verify(parts, against=[tmp_path / "fat"]) == report
     assert "kpack-original" in found(verify(parts, against=[wheels.fat]))
+    # Whose device wheels are not there, that one has no code: not that of the other.
+    for part in (tmp_path / "out").glob("amd_other_*"):
+        part.unlink()
+    rest = sorted((tmp_path / "out").glob("*.whl"))
+    for against in ((), (second, wheels.fat)):
+        told = {finding.rule: finding.file for finding in verify(rest, against=against).findings}
+        assert told["kpack-missing"].startswith("other-"), told
+        assert not {"kpack-stranger", "kpack-same-name", "kpack-differs"} & set(told)
 
 
 def test_originals_of_no_one_set_are_refused(wheels: Wheels, tmp_path: Path) -> None:
     again = pack_wheel(tmp_path / "again", "other", {"pkg/lib/libfat.so": wheels.case.fat.read_bytes()})
     with pytest.raises(InvalidInput, match="have one place"):
         verify([wheels.folder], against=[wheels.fat, again])
-    for odd in (tmp_path / "again", wheels.case.fat):
+    for odd in (wheels.case.root, wheels.case.fat):
         with pytest.raises(InvalidInput, match="cannot be an original beside others"):
             verify([wheels.folder], against=[wheels.fat, odd])
 

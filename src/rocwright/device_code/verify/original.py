@@ -22,7 +22,7 @@ from rocwright.device_code.origin import is_origin
 from rocwright.device_code.source import Source, on_disk
 from rocwright.device_code.verify.report import FindingLog
 from rocwright.device_code.verify.sources import Tree, directory_trees
-from rocwright.device_code.verify.wheels import ENDING, wheel_sources
+from rocwright.device_code.verify.wheels import ENDING, wheel_sources, wheels_in
 from rocwright.device_code.wrappers import RESERVED_AT, SECTION, WRAPPER, Unsplittable, Wrapper, read_wrappers
 from rocwright.errors import InvalidBundle, InvalidInput
 from rocwright.model.gpu import is_target, less_specific, parse_target
@@ -196,6 +196,7 @@ class Original:
 
     def __init__(self, paths: Sequence[Path], stack: ExitStack, log: FindingLog) -> None:
         """Raises `InvalidInput` for what cannot be read, and for originals that do not belong together."""
+        paths = [each for path in paths for each in (path.is_dir() and wheels_in(path)) or [path]]
         folders = [path for path in paths if path.is_dir()]
         wheels = [path for path in paths if path.name.endswith(ENDING) and path not in folders]
         if len(paths) > 1 and (folders or 0 < len(wheels) < len(paths)):

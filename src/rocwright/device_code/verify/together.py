@@ -55,21 +55,30 @@ class Known:
         """Whether it looks where this archive is."""
         return shelf.source.installed in self.places(shelf.target)
 
-    def shelves(self, shelves: Iterable[Shelf]) -> list[Shelf]:
-        """Archives with its code: those that it finds, or else all that know its name.
+    def shelves(self, shelves: Iterable[Shelf], called: Iterable[Known] = ()) -> list[Shelf]:
+        """Archives with its code: those that it finds, or else those that none of the `called` finds.
 
-        Libraries of several wheels may have one name, such as `_C.so`, each with archives of its own.
+        Those are the libraries of its name: several wheels may have a `_C.so`, each with archives of its own.
         """
         named = [shelf for shelf in shelves if self.kernel in shelf.by_library]
-        return [shelf for shelf in named if self.finds(shelf)] or named
+        found = [shelf for shelf in named if self.finds(shelf)]
+        return found or [shelf for shelf in named if not any(other.finds(shelf) for other in called)]
 
     def spots(self, shelves: Iterable[Shelf]) -> Spots:
-        """The code in its archives, that of the first where several have it."""
+        """Its code in archives, that of the first where several have it."""
         found: Spots = {}
-        for shelf in self.shelves(shelves):
+        for shelf in shelves:
             for entry in shelf.by_library[self.kernel]:
                 found.setdefault((entry.index, entry.target), (shelf, entry))
         return found
+
+
+def by_name(libraries: Iterable[Known]) -> Mapping[str, Sequence[Known]]:
+    """Libraries that archives know by one name."""
+    called: defaultdict[str, list[Known]] = defaultdict(list)
+    for library in libraries:
+        called[library.kernel].append(library)
+    return called
 
 
 def check_together(
@@ -85,11 +94,10 @@ def check_together(
     """
     missing = "kpack-partial" if tree.merged and shelves else "kpack-missing"
     targets = sorted({shelf.target for shelf in shelves})
-    called: defaultdict[str, list[Known]] = defaultdict(list)
+    called = by_name(libraries)
     for library in libraries:
-        _own_name(library, called[library.kernel], shelves, log)
-        called[library.kernel].append(library)
-        its = library.shelves(shelves)
+        its = library.shelves(shelves, called[library.kernel])
+        _own_name(library, its, called[library.kernel], shelves, log)
         if not its:
             log.add(missing, library.source.name, f"no archive has code for {library.kernel}")
             continue
@@ -98,13 +106,13 @@ def check_together(
         unnamed = [shelf.source.name for shelf in its if library.kernel not in shelf.archive.builds]
         if unnamed:
             check_launches((library.source.name, library.kernel), library.launches, unnamed, kernels, log)
-        spots = library.spots(shelves)
+        spots = library.spots(its)
         _complete(library, spots, targets, missing, log)
         _no_more(library, spots, log)
     _twice(shelves, called, log)
     for shelf in shelves:
         for kernel in shelf.by_library:
-            _found(shelf, called.get(kernel, ()), log)
+            _reachable(shelf, called.get(kernel, ()), shelves, log)
         for kernel in sorted(set(shelf.by_library) - set(called)) if tree.whole and libraries else ():
             log.add(
                 "kpack-orphan",
@@ -113,11 +121,13 @@ def check_together(
             )
 
 
-def _own_name(library: Known, before: Iterable[Known], shelves: Sequence[Shelf], log: FindingLog) -> None:
+def _own_name(
+    library: Known, its: Sequence[Shelf], called: Sequence[Known], shelves: Sequence[Shelf], log: FindingLog
+) -> None:
     """No archive may know two libraries by one name."""
-    its = {shelf.source.name for shelf in library.shelves(shelves)}
-    for other in before:
-        shared = its.intersection(shelf.source.name for shelf in other.shelves(shelves))
+    names = {shelf.source.name for shelf in its}
+    for other in called[: called.index(library)]:
+        shared = names.intersection(shelf.source.name for shelf in other.shelves(shelves, called))
         if shared and not _copies(other.source, library.source):
             log.add(
                 "kpack-same-name",
@@ -166,17 +176,24 @@ def _require_same_build(library: Known, shelf: Shelf, log: FindingLog) -> None:
         )
 
 
-def _found(shelf: Shelf, libraries: Sequence[Known], log: FindingLog) -> None:
-    """One of the libraries of a name must find the archive that has its code."""
-    if any(library.finds(shelf) for library in libraries):
-        return
-    for library in libraries:
+def _reachable(shelf: Shelf, called: Sequence[Known], shelves: Sequence[Shelf], log: FindingLog) -> None:
+    """Libraries whose code is in an archive have to find it, each copy of a library too."""
+    finders = [library for library in called if library.finds(shelf)]
+    for library in called:
+        if library in finders or (finders and not _is_copy(library, finders, shelf.target, shelves)):
+            continue
         log.add(
             "kpack-unreachable",
             library.source.name,
             f"for {shelf.target} it looks at {', '.join(library.places(shelf.target))}; "
             f"its code is in {shelf.source.installed}",
         )
+
+
+def _is_copy(library: Known, finders: Sequence[Known], target: str, shelves: Sequence[Shelf]) -> bool:
+    """Whether it is a copy of one of these, and has no archive for the target where it is."""
+    own = any(shelf.target == target and library.finds(shelf) for shelf in library.shelves(shelves))
+    return not own and any(_copies(finder.source, library.source) for finder in finders)
 
 
 def _complete(library: Known, spots: Spots, targets: Sequence[str], missing: str, log: FindingLog) -> None:

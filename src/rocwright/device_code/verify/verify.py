@@ -20,7 +20,7 @@ from rocwright.device_code.verify.original import Fat, Original, compare_trees, 
 from rocwright.device_code.verify.origins import check_origins
 from rocwright.device_code.verify.report import FindingLog, KpackReport
 from rocwright.device_code.verify.sources import Tree, directory_trees, file_tree
-from rocwright.device_code.verify.together import Known, Spots, check_together
+from rocwright.device_code.verify.together import Known, Spots, by_name, check_together
 from rocwright.device_code.verify.wheels import ENDING, check_parts, wheel_trees, wheels_in
 from rocwright.device_code.wrappers import Unsplittable
 from rocwright.errors import InvalidInput
@@ -163,6 +163,8 @@ class _Tree:
 
     def jobs(self) -> Iterator[tuple[UnpackJob | None, int]]:
         """Every stored code object at least once, with the bytes of memory that each holds."""
+        lost: list[tuple[SplitLibrary, Known]] = []
+        original = self.run.original
         for source in self.sources:
             try:
                 if source.is_archive or source.link is not None or not is_host_elf(source.head()):
@@ -175,12 +177,22 @@ class _Tree:
             if library is not None:
                 known = Known(source, library.marker, len(library.wrappers))
                 self.libraries.append(known)
-                if self.run.original is not None:
-                    yield from self._compare(self.run.original, library, known)
+                its = known.shelves(self.shelves)
+                if original is not None and any(map(known.finds, its)):
+                    yield from self._compare(original, library, known, its)
+                elif original is not None:
+                    lost.append((library, known))
+        # Which archives could be theirs is known when all libraries are.
+        called = by_name(self.libraries)
+        for library, known in lost:
+            assert original is not None
+            yield from self._compare(
+                original, library, known, known.shelves(self.shelves, called[known.kernel])
+            )
         yield from self._others()
 
     def _compare(
-        self, original: Original, library: SplitLibrary, known: Known
+        self, original: Original, library: SplitLibrary, known: Known, its: Sequence[Shelf]
     ) -> Iterator[tuple[UnpackJob | None, int]]:
         name = library.source.name
         try:
@@ -194,10 +206,9 @@ class _Tree:
             return
         for text in host_differences(fat, library.elf, library.file, library.wrappers):
             self.log.add("kpack-host", name, text)
-        yield from self._code(fat, known)
+        yield from self._code(fat, known, known.spots(its))
 
-    def _code(self, fat: Fat, known: Known) -> Iterator[tuple[UnpackJob | None, int]]:
-        spots = known.spots(self.shelves)
+    def _code(self, fat: Fat, known: Known, spots: Spots) -> Iterator[tuple[UnpackJob | None, int]]:
         wanted: set[tuple[int, str]] = set()
         for bundle, indices in fat.bundles:
             if not indices:
