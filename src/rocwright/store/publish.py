@@ -8,9 +8,9 @@ the log says what the pages have to be.
 A change is done when its pages were read back, they still follow from the log, and the lease never expired:
 only then it returns, and a mark in the log says so.
 
-A set may only be yanked or dropped when another set that stays has been on all pages for as long as
-`max_age`: any mixture of pages then holds that set whole. A rollback to a set that was yanked lists it again,
-waits until everybody sees it, and only then yanks the newer sets.
+A set may only be yanked or dropped when another set for its platform that stays has been on all pages for as
+long as `max_age`: any mixture of pages then holds that set whole. A rollback to a set that was yanked lists
+it again, waits until everybody sees it, and only then yanks the newer sets.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from rocwright.store.lease import PACE, HeldStore, LeaseLost, leased
 from rocwright.store.objects.durable import together
 from rocwright.store.objects.protocol import ObjectStore, beneath, read_there, side_by_side
 from rocwright.store.pool import wanted_objects
-from rocwright.store.sets.find import Versions, outranks, ranked, versions_of
+from rocwright.store.sets.find import by_platform, manifests_of, outranks, ranked, versions_of
 from rocwright.store.sets.records import read_listed, read_set
 from rocwright.store.trust.guard import trusts_keys
 
@@ -371,7 +371,9 @@ def rollback(
 
     `to` is the id of a set on the pages, None for the set that installers would take next. The same rollback
     to None again is completed, not repeated: while nothing else happened, `to` or another reason goes further
-    back. A yanked set can still be installed by exact versions.
+    back. A yanked set can still be installed by exact versions. Sets for other platforms stay as they are;
+    where a channel has some, `to` has to be given.
+
     `max_age` is how long a client may go on with a page (seconds; 0 does not wait); `waiting` is told how
     long is waited.
 
@@ -384,8 +386,8 @@ def rollback(
             next_step="give one: --reason TEXT",
         )
     log = read_log(store, prefix)
-    versions = {one: versions_of(read_set(store, one)) for one in log.state.sets}
-    target = _target(store, log, versions, prefix, to, reason)
+    sets = manifests_of(store, log.state.sets)
+    target = _target(store, log, sets, prefix, to, reason)
     if target in log.state.yanked:
 
         def again(log: Log, now: datetime) -> Event | None:
@@ -399,14 +401,17 @@ def rollback(
 
     def newer(state: ChannelState) -> tuple[str, ...]:
         _require_open(state, target, prefix)
-        for one in state.open:
-            if one not in versions:
-                versions[one] = versions_of(read_set(store, one))
+        sets.update(manifests_of(store, (one for one in state.open if one not in sets)))
+        versions = versions_of(sets[target])
         behind = state.sets[state.sets.index(target) + 1 :]
+        # Sets for another platform are nothing to those who get the target.
+        rivals = {one for ids in by_platform(sets, state.open).values() if target in ids for one in ids} - {
+            target
+        }
         return tuple(
             one
             for one in state.open
-            if one != target and (one in behind or outranks(versions[one], versions[target]))
+            if one in rivals and (one in behind or outranks(versions_of(sets[one]), versions))
         )
 
     state = withdraw(
@@ -417,12 +422,21 @@ def rollback(
 
 
 def _target(
-    store: ObjectStore, log: Log, versions: Mapping[str, Versions], prefix: str, to: str | None, reason: str
+    store: ObjectStore, log: Log, sets: Mapping[str, SetManifest], prefix: str, to: str | None, reason: str
 ) -> str:
     state = log.state
     if to is not None:
         _require_member(state, to, prefix)
         return to
+    versions = {one: versions_of(sets[one]) for one in state.open}
+    groups = by_platform(sets, state.open)
+    if len(groups) > 1:
+        before = {name: ranked(versions, ids)[-2:-1] for name, ids in groups.items()}
+        raise InvalidInput(
+            f"{prefix} has sets for {' and '.join(groups)}, and each is rolled back by itself",
+            next_step="say with --to to which set; before the current one came "
+            + (", ".join(f"{ids[0][:12]} for {name}" for name, ids in before.items() if ids) or "none"),
+        )
     best = ranked(versions, state.open)
     last = last_event(store, log)
     # Whoever came meanwhile has completed its pages, perhaps: they do not tell that somebody runs it again.
@@ -485,7 +499,7 @@ def withdraw(
             after = effect(log.state, event)
             if after is None:
                 return None
-            pause = _pause(log, after, now, max_age, prefix)
+            pause = _pause(store, log, after, now, max_age, prefix)
             return event if pause <= 0 else None
 
         state = publish(store, prefix, decide, by=by)
@@ -495,20 +509,27 @@ def withdraw(
         PACE.get().sleep(pause)
 
 
-def _pause(log: Log, after: ChannelState, now: datetime, max_age: float, prefix: str) -> float:
-    """For how long some client may not have seen any set that stays; seconds."""
-    stay = [one for one in after.open if one in log.state.open]
-    if not stay:
-        if not log.state.open:
-            return 0.0
-        raise InvalidInput(
-            f"{prefix} would be left without a set that can be installed",
-            next_step="list another set first",
-        )
-    seen = [log.on_pages_since(one) for one in stay]
+def _pause(
+    store: ObjectStore, log: Log, after: ChannelState, now: datetime, max_age: float, prefix: str
+) -> float:
+    """For how long some client may not have seen any set that stays for its platform; seconds."""
+    if not log.state.open:
+        return 0.0
+    groups = by_platform(manifests_of(store, log.state.open), log.state.open)
+    touched = {name: ids for name, ids in groups.items() if not set(ids) <= set(after.open)} or groups
     # Not on all pages yet: whatever the pause, they are written first.
     longest = max(max_age, 0.001)
-    return min(longest if at is None else max_age - (now - at).total_seconds() for at in seen)
+    pauses = []
+    for name, ids in touched.items():
+        seen = [log.on_pages_since(one) for one in ids if one in after.open]
+        if not seen:
+            place = prefix if len(groups) == 1 else f"{prefix}, for {name},"
+            raise InvalidInput(
+                f"{place} would be left without a set that can be installed",
+                next_step="list another set first",
+            )
+        pauses.append(min(longest if at is None else max_age - (now - at).total_seconds() for at in seen))
+    return max(pauses)
 
 
 def repair(store: ObjectStore, prefix: str, *, by: str = "") -> ChannelState:

@@ -36,7 +36,7 @@ from rocwright.store.pins import PINS, read_pins
 from rocwright.store.pool import wanted_objects
 from rocwright.store.publish import withdraw, write_view
 from rocwright.store.runs.run import ALL_GROUPS
-from rocwright.store.sets.find import by_platform, ranked, versions_of
+from rocwright.store.sets.find import by_platform, manifests_of, ranked, versions_of
 from rocwright.store.sets.records import manifest_key, read_set, set_folders
 from rocwright.system.progress import counted
 
@@ -179,7 +179,7 @@ def _withdrawals(
 
 def _newest(store: ObjectStore, state: ChannelState, many: int) -> set[str]:
     """Of each platform the newest sets, so `many`, and the one that installers take, whatever came since."""
-    sets = {one: read_set(store, one) for one in state.open}
+    sets = manifests_of(store, state.open)
     versions = {one: versions_of(manifest) for one, manifest in sets.items()}
     found = set()
     for ids in by_platform(sets, state.open).values():

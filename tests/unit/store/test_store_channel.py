@@ -39,6 +39,7 @@ from rocwright.store.sets.report import history_of
 from rocwright.store.sets.stage import record_set
 from rocwright.store.trust.guard import Guarded
 from rocwright.store.trust.keys import signing_keys
+from wheels import ANY
 
 PREFIX = "v2/fam/"
 AT = "2026-11-21T00:00:00Z"
@@ -66,16 +67,18 @@ def store(tmp_path: Path) -> WatchedStore:
 
 
 @pytest.fixture
-def recorded(store: LocalStore, make_wheel: Callable[..., Path]) -> Callable[[str], SetManifest]:
+def recorded(store: LocalStore, make_wheel: Callable[..., Path]) -> Callable[..., SetManifest]:
     """Records a set of two wheels in the store."""
 
-    def record(version: str) -> SetManifest:
+    def record(version: str, platform: str = "linux") -> SetManifest:
+        folder = store.root.parent / version / platform
+        tag = "py3-none-win_amd64" if platform == "windows" else ANY
         paths = [
-            make_wheel("rocm", version, folder=store.root.parent / version),
-            make_wheel("torch", version, requires=[f"rocm=={version}"], folder=store.root.parent / version),
+            make_wheel("rocm", version, folder=folder, tag=tag),
+            make_wheel("torch", version, requires=[f"rocm=={version}"], folder=folder, tag=tag),
         ]
         manifest = new_set(
-            family="fam", targets=["gfx90a"], platform="linux", files=describe_files(paths), sources={}
+            family="fam", targets=["gfx90a"], platform=platform, files=describe_files(paths), sources={}
         )
         record_set(store, manifest, {path.name: path for path in paths}, [], NOW)
         return manifest
@@ -198,6 +201,33 @@ def test_going_back_to_a_yanked_set_waits_for_the_clients(
     # Interrupted while it waited; run again, it goes on.
     assert current_of(store, back(store, to=set_id(first))) == set_id(first)
     assert set(read_state(store, PREFIX).yanked) == {set_id(second)}
+
+
+def test_a_rollback_is_one_of_the_sets_for_a_platform(
+    store: LocalStore, recorded: Callable[..., SetManifest]
+) -> None:
+    sets = [recorded(version, platform) for version in ("5", "6") for platform in ("linux", "windows")]
+    for manifest in sets:
+        list_set(store, PREFIX, manifest, at=AT)
+    linux5, windows5, linux6, windows6 = map(set_id, sets)
+    with pytest.raises(InvalidInput, match="has sets for linux and windows") as unclear:
+        back(store)
+    assert unclear.value.next_step.endswith(f"came {linux5[:12]} for linux, {windows5[:12]} for windows")
+    assert set(back(store, to=linux5).yanked) == {linux6}
+    assert set(back(store, to=windows5).yanked) == {linux6, windows6}
+    # Nobody is left without a set for their platform, whatever others have.
+    with pytest.raises(InvalidInput, match="v2/fam/, for windows, would be left without a set"):
+        withdraw(store, PREFIX, "yank", lambda state: (windows5,), reason="old", at=AT, max_age=0)
+    assert read_state(store, PREFIX).open == (linux5, windows5)
+
+
+def test_a_set_for_both_platforms_is_a_set_for_each(
+    store: LocalStore, recorded: Callable[..., SetManifest]
+) -> None:
+    both, linux = recorded("5", "any"), recorded("6", "linux")
+    for manifest in (both, linux):
+        list_set(store, PREFIX, manifest, at=AT)
+    assert back(store).open == (set_id(both),)
 
 
 def test_a_set_that_retention_drops_meanwhile_is_not_listed_again(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from functools import partial
 
 from packaging.version import Version
 
@@ -15,7 +16,7 @@ from rocwright.model.channels import Channel, Channels
 from rocwright.model.sets import SetManifest
 from rocwright.store.channel_log import ChannelState, known_log
 from rocwright.store.layout import LOG, channel_prefix, set_prefix
-from rocwright.store.objects.protocol import ObjectStore
+from rocwright.store.objects.protocol import ObjectStore, side_by_side
 from rocwright.store.sets.records import manifest_key, read_set, set_folders
 
 Versions = Mapping[str, Version]
@@ -33,12 +34,19 @@ def versions_of(manifest: SetManifest) -> Versions:
     return found
 
 
+def manifests_of(store: ObjectStore, ids: Iterable[str]) -> dict[str, SetManifest]:
+    """The sets with these ids, read side by side; raises as `read_set`."""
+    wanted = tuple(ids)
+    return dict(zip(wanted, side_by_side(store, partial(read_set, store), wanted), strict=True))
+
+
 def current_of(store: ObjectStore, state: ChannelState) -> str | None:
     """The set that installers take from a channel when nobody asks for a version; None where all are yanked.
 
     Raises `IntegrityError` for a manifest that was changed.
     """
-    best = ranked({one: versions_of(read_set(store, one)) for one in state.open}, state.open)
+    sets = manifests_of(store, state.open)
+    best = ranked({one: versions_of(manifest) for one, manifest in sets.items()}, state.open)
     return best[-1] if best else None
 
 
