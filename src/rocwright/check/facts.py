@@ -120,7 +120,10 @@ class ElfFacts:
 
 @dataclass(frozen=True)
 class PeFacts:
-    """What a Windows program or DLL says; `device_code` whether it has a section of it."""
+    """What a Windows program or DLL says; `device_code` whether it has a section of it.
+
+    `targets` are those of that code, as far as it can be read.
+    """
 
     member: str
     machine: int = 0x8664
@@ -129,6 +132,7 @@ class PeFacts:
     delay_imports: tuple[str, ...] = ()
     export_name: str | None = None
     device_code: bool = False
+    targets: frozenset[str] = frozenset()
     problem: str | None = None
 
 
@@ -300,7 +304,8 @@ class Facts:
     @property
     def targets(self) -> frozenset[str]:
         """Every device target that a library in the wheel holds code for."""
-        return frozenset[str]().union(*(elf.targets for elf in self.elf))
+        held = [*(elf.targets for elf in self.elf), *(pe.targets for pe in self.pe)]
+        return frozenset[str]().union(*held)
 
     @property
     def code_targets(self) -> frozenset[str]:

@@ -473,14 +473,16 @@ def test_archives_that_cannot_be_read(size: int, tmp_path: Path) -> None:
 # Windows.
 
 
-def image(section: bytes) -> bytes:
-    """The headers of a DLL for x86-64 with one section, by the PE format specification."""
+def image(section: bytes, content: bytes = b"") -> bytes:
+    """A DLL for x86-64 that has headers and one section, by the PE format specification."""
     data = bytearray(0x400)
     data[:2], data[60:64] = b"MZ", struct.pack("<I", 0x80)
     data[0x80:0x98] = b"PE\0\0" + struct.pack("<HHIIIHH", 0x8664, 1, 0, 0, 0, 112 + 16 * 8, 0x2002)
     data[0x98:0x9A] = struct.pack("<H", 0x20B)
-    data[0x188:0x1B0] = struct.pack("<8sIIIIIIHHI", section, 0x200, 0x1000, 0, 0x400, 0, 0, 0, 0, 0)
-    return bytes(data)
+    data[0x188:0x1B0] = struct.pack(
+        "<8sIIIIIIHHI", section, 0x200, 0x1000, len(content), 0x400, 0, 0, 0, 0, 0
+    )
+    return bytes(data) + content
 
 
 def test_images(tmp_path: Path) -> None:
@@ -490,6 +492,15 @@ def test_images(tmp_path: Path) -> None:
             ("demo/bin/x.dll", True, expected, None)
         ]
         assert facts.elf == ()
+
+
+@pytest.mark.parametrize("size", [100, 3 << 20], ids=["small", "streamed"])
+def test_targets_of_a_dll(size: int, tmp_path: Path) -> None:
+    whole = bundle([(target, code(target, b"", size)) for target in TARGETS[:2]])
+    for content, expected in ((whole, {*TARGETS[:2]}), (ccob(whole, 3), {*TARGETS[:2]}), (whole[:60], set())):
+        data = image(b".hip_fat", content + bytes(-len(content) % 512))
+        [pe] = gathered(tmp_path, "demo/bin/x.dll", data).pe
+        assert (pe.device_code, pe.targets, pe.problem) == (True, expected, None)
 
 
 @pytest.mark.parametrize(

@@ -56,6 +56,16 @@ def test_a_torch_without_any_code_unless_device_wheels_bring_it() -> None:
     assert asked("device-missing", wheel("torchaudio", elf("torchaudio/a.so")), "gfx942") == []
 
 
+def test_code_in_dlls_counts_and_what_cannot_be_read_there_is_not_compared() -> None:
+    def torch(*targets: str) -> Facts:
+        return wheel("torch", dll("torch/lib/torch_hip.dll", device_code=True, targets=frozenset(targets)))
+
+    assert asked("device-missing", torch("gfx1151"), "gfx1151") == []
+    assert asked("device-missing", torch("gfx1151"), "gfx1151", "gfx1100") != []
+    assert asked("device-extra", torch("gfx1151", "gfx1100"), "gfx1151") != []
+    assert asked("device-missing", torch(), "gfx1151") == []
+
+
 # -- headers
 
 

@@ -113,7 +113,7 @@ class Look:
         if head.startswith(_BUNDLES):
             return Found(code=self._bundled(name, view, kept))
         if _is_pe(name, head, view):
-            return Found(pe=_pe(name, view), code=self._database(name))
+            return Found(pe=_pe(name, view, kept), code=self._database(name))
         if kept is None and name.endswith(_READ_BY_MACHINES):
             text = view.read_at(0, min(view.size, _LONGEST_TEXT))
             globally = name.endswith(".py") and any(word in text for word in _GLOBALLY)
@@ -303,11 +303,19 @@ def _is_pe(name: str, head: bytes, view: View) -> bool:
     return view.read_at(int.from_bytes(head[_PE_OFFSET_AT:], "little"), 4) == _PE_SIGNATURE
 
 
-def _pe(name: str, view: View) -> PeFacts:
+def _pe(name: str, view: View, kept: Kept | None) -> PeFacts:
     try:
         pe = read_pe(view)
     except InvalidInput as error:
         return PeFacts(name, problem=plain(error, view))
+    code = [section for section in pe.sections if section.name.startswith(_PE_DEVICE_CODE)]
+    targets: set[str] = set()
+    # What cannot be read is compared with no request.
+    with suppress(InvalidInput):
+        heads = Heads(view, kept.peeked if kept else {})
+        for section in code:
+            bundles = scan_bundles(view, section.offset, section.offset + section.size, heads)
+            targets.update(e.target for bundle in bundles for e in bundle.entries if e.target)
     return PeFacts(
         name,
         pe.machine,
@@ -315,5 +323,6 @@ def _pe(name: str, view: View) -> PeFacts:
         pe.imports,
         pe.delay_imports,
         pe.export_name,
-        any(section.name.startswith(_PE_DEVICE_CODE) for section in pe.sections),
+        bool(code),
+        frozenset(targets),
     )

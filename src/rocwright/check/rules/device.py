@@ -21,9 +21,10 @@ def _offers_parts(facts: Facts) -> bool:
 
 
 def _found(facts: Facts, requested: frozenset[str]) -> frozenset[str] | None:
-    """The targets to compare with the request; None where the code is in device wheels, or there is none."""
+    """The targets to compare with the request; None where the code is elsewhere, unreadable, or not there."""
     held = facts.targets.union(*(archive.targets for archive in facts.archives))
-    if not held and (_offers_parts(facts) or facts.project != "torch"):
+    unread = any(pe.device_code for pe in facts.pe)
+    if not held and (unread or _offers_parts(facts) or facts.project != "torch"):
         return None
     return frozenset(_comparable(target, requested) for target in held)
 
