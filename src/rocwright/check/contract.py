@@ -93,7 +93,7 @@ class ContractTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def is_own(self, project: str) -> bool:
         """Whether a package, by its canonical name, is a package that only our indexes have."""
-        return project not in self.public and fits(project, self.own)
+        return not fits(project, self.public) and fits(project, self.own)
 
 
 class OverlaidContract(ContractTable, frozen=True, forbid_unknown_fields=True):

@@ -13,6 +13,7 @@ from rocwright.check.rules import OWN_RULES, RULES, SET_RULES
 from rocwright.check.run import check_paths
 from rocwright.data.overlay import parse_overlay
 from rocwright.errors import InvalidData
+from rocwright.model.patterns import fits
 
 
 def table(*rows: PackageRow) -> ContractTable:
@@ -129,3 +130,12 @@ def test_a_users_row_decides_what_is_asked_of_a_wheel(build: Any) -> None:
     assert rules(cpu, rows) == [("torch-hip", "error")]
     off = '[[contract.package]]\nnames = ["torch"]\noff = ["torch-hip"]\n'
     assert rules(cpu, off + 'reason = "for CPUs"\nexpires = 2999-01-01') == []
+
+
+def test_what_amd_has_on_pypi_org_is_not_ours_alone() -> None:
+    """Its bindings have versions of their own, and require each other by range."""
+    contract = load_contract()
+    assert not any(map(contract.is_own, ("rocm-bootstrap", "rocm-bindings-hip", "rocm-llvm-python")))
+    assert all(map(contract.is_own, ("rocm", "rocm-sdk-core", "rocm-profiler", "amd-torch-device-gfx942")))
+    pinned = terms_of(contract, "rocm-bindings-hip").pinned
+    assert fits("rocm-sdk-core", pinned) and not fits("rocm-bindings-core", pinned)

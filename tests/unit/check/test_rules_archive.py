@@ -235,6 +235,8 @@ def test_spellings_of_one_dist_info() -> None:
         (["pure/a /b"], "dot or space at the end"),
         (["pure/Readme", "pure/README"], "the same file as pure/Readme"),
         (["pure/A/x", "pure/a/X"], "the same file as pure/A/x"),
+        (["pure/a.py", "pure-1.data/platlib/pure/A.py"], "the same file as pure/a.py"),
+        (["pure-1.data/scripts/aux.exe"], "aux.exe names a device"),
     ],
 )
 def test_names_that_windows_refuses(names: list[str], says: str) -> None:
@@ -247,6 +249,8 @@ def test_names_that_windows_refuses(names: list[str], says: str) -> None:
 
 def test_names_that_windows_takes() -> None:
     good = ["pure/auxiliary.h", "pure/com10", "pure/console", "pure/.x", "pure/a.b.c", "pure/COM0x", "pure/ä"]
+    # Where they are installed, these are two.
+    good += ["pure-1.data/scripts/tool", "Tool"]
     assert ids(wheel(members=good, tag=PURE), RULES) == []
 
 
@@ -259,6 +263,9 @@ def test_long_paths() -> None:
     assert long(161) == [("windows-lengths", "warning")]
     assert long(161, "rocm-sdk-core", "py3-none-win_amd64") == [("windows-lengths", "error")]
     assert long(161, tag=LINUX) == []
+    # What is not installed counts for nothing.
+    path = "pure-1.data/data/" + "x" * 160
+    assert not findings(wheel(members=[path], tag=PURE), RULES)
 
 
 # -- at the door

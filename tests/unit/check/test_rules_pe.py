@@ -31,6 +31,15 @@ def test_a_file_that_cannot_be_read_is_told_with_the_reason() -> None:
         assert members(rule, windows("pkg", broken)) == []
 
 
+def test_of_dlls_for_several_machines_one_is_chosen_when_it_runs() -> None:
+    names = ("pkg/x86.dll", "pkg/arm64.dll", "pkg/native.pyd")
+    others = [PeFacts(name, machine=0x14C) for name in names]
+    assert said("pe-machine", windows("pkg", dll("pkg/amd64.dll"), *others, platform="win_amd64")) == [
+        ("pkg/native.pyd", "it is for machine 0x14c, the wheel is for win_amd64")
+    ]
+    assert len(said("pe-machine", windows("pkg", *others, platform="win_amd64"))) == 3
+
+
 @pytest.mark.parametrize(
     ("platform", "machine", "is_dll", "told"),
     [

@@ -236,7 +236,8 @@ def _windows_names(facts: Facts, _: Context) -> Iterator[Problem]:
     rename = "rename the file"
     by_fold: dict[str, str] = {}
     for member in facts.members:
-        path = _path(member)
+        place = place_of(_path(member))
+        path = _below_scheme(place)
         if (found := _ILLEGAL.search(path)) is not None:
             yield Problem(f"Windows allows no {found.group()!r} in a name", rename, member.name)
         parts = path.split("/")
@@ -245,18 +246,24 @@ def _windows_names(facts: Facts, _: Context) -> Iterator[Problem]:
                 yield Problem(f"on Windows {part} names a device", rename, member.name)
             elif part.endswith((".", " ")) and part not in (".", ".."):
                 yield Problem("Windows drops a dot or space at the end of a name", rename, member.name)
-        first = by_fold.setdefault(path.casefold(), path)
-        if first != path:
-            yield Problem(f"on Windows it is the same file as {first}", rename, member.name)
+        first = by_fold.setdefault(place.casefold(), place)
+        if first != place:
+            yield Problem(f"on Windows it is the same file as {_below_scheme(first)}", rename, member.name)
+
+
+def _below_scheme(place: str) -> str:
+    """A path without `<scripts>/` and the like, for which Windows has a directory of its own."""
+    return place.partition(">/")[2] if place.startswith("<") else place
 
 
 def _windows_lengths(facts: Facts, _: Context) -> Iterator[Problem]:
     if not _for_windows(facts):
         return
     for member in facts.members:
-        if len(_path(member)) > _LONGEST:
+        length = len(_below_scheme(place_of(_path(member))))
+        if length > _LONGEST:
             yield Problem(
-                f"its path has {len(_path(member))} characters; more than {_LONGEST} leave too little of "
+                f"its path has {length} characters; more than {_LONGEST} leave too little of "
                 "Windows' 260 to the environment it is installed in",
                 "shorten the names of its folders",
                 member.name,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from rocwright.check.context import Context, Problem, Rule
 from rocwright.check.facts import Facts, PeFacts
 from rocwright.check.rules.elf import OTHER_SYSTEM
 from rocwright.check.rules.needs import unmet_problems, unseen_problems
+from rocwright.model.platforms import WindowsMachines
 from rocwright.wheel.tags import platform_of
 
 _EXTENSION = ".pyd"
@@ -34,16 +35,21 @@ def _machine(facts: Facts, context: Context) -> Iterator[Problem]:
         return
     tags = _windows_tags(facts, context)
     rows = [context.platforms.windows.machines[tag] for tag in tags]
-    for pe in facts.pe if rows else ():
-        if pe.problem is not None:
-            continue
-        fitting = {number for row in rows for number in ((row.libraries,) if pe.is_dll else row.programs)}
-        if pe.machine not in fitting:
+    images = [pe for pe in facts.pe if pe.problem is None] if rows else []
+    strange = [pe for pe in images if not _fits(pe, rows)]
+    # Where one is for the tag, others are chosen from at run time, but for extensions: Python loads those.
+    chosen = any(pe.is_dll and pe not in strange for pe in images)
+    for pe in strange:
+        if not chosen or pe.member.endswith(_EXTENSION):
             yield Problem(
                 f"it is for machine {pe.machine:#x}, the wheel is for {' and '.join(tags)}",
                 "build the wheel for one machine at a time, or give it the other tag",
                 pe.member,
             )
+
+
+def _fits(pe: PeFacts, rows: Sequence[WindowsMachines]) -> bool:
+    return any(pe.machine in ((row.libraries,) if pe.is_dll else row.programs) for row in rows)
 
 
 def _imports(facts: Facts, context: Context) -> Iterator[Problem]:
