@@ -20,6 +20,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from measured import Side, fresh, turns
 from results import Figure, Report, Row, compared, seconds
@@ -161,9 +162,9 @@ def _timed_reading() -> Iterator[list[float]]:
     took: list[float] = []
     read = publish.read_listed
 
-    def timed_read(store: ObjectStore, one: str) -> ListedSet:
+    def timed_read(store: ObjectStore, one: str, **known: Any) -> ListedSet:
         began = time.process_time()
-        found = read(store, one)
+        found = read(store, one, **known)
         took.append(time.process_time() - began)
         return found
 
