@@ -130,7 +130,8 @@ def set_rollback(
     reason
         Why: installers show it to whoever meets a withdrawn set.
     to
-        The set to go back to, by 8 or more digits of its id (default: the one before the current).
+        The set to go back to, by 8 or more digits of its id (default: the one before the current;
+        where the channel has sets for several platforms, say which).
     by
         Who does it, for the log.
     wait
