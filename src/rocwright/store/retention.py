@@ -34,10 +34,11 @@ from rocwright.store.objects.durable import together
 from rocwright.store.objects.protocol import ObjectStore, Stored
 from rocwright.store.pins import PINS, read_pins
 from rocwright.store.pool import wanted_objects
-from rocwright.store.publish import withdraw, write_view
+from rocwright.store.publish import write_view
 from rocwright.store.runs.run import ALL_GROUPS
 from rocwright.store.sets.find import by_platform, manifests_of, ranked, versions_of
 from rocwright.store.sets.records import manifest_key, read_set, set_folders
+from rocwright.store.withdraw import withdraw
 from rocwright.system.progress import counted
 
 # -- what may go

@@ -48,12 +48,13 @@ from rocwright.store.index.pages import view_pages
 from rocwright.store.layout import channel_prefix
 from rocwright.store.objects.protocol import ObjectStore
 from rocwright.store.pins import Pin, pin, read_pins, unpin
-from rocwright.store.publish import repair, rollback, view_sets
+from rocwright.store.publish import repair, view_sets
 from rocwright.store.retention import collect
 from rocwright.store.sets.promote import promote_set
 from rocwright.store.sets.records import save_statement
 from rocwright.store.sets.stage import rfc3339, stage_set
 from rocwright.store.statements import SuiteResult, result_statement
+from rocwright.store.withdraw import rollback
 
 # A rule that a later check knows and the first did not.
 SECOND_RULE = "history-later-rule"

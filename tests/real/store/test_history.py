@@ -21,7 +21,7 @@ from real.store.history_forger import SIGNS, key_of
 from real.store.history_report import SEED, seed_of_commit
 from real.store.history_store import Memory
 from rocwright.model.findings import Waiver
-from rocwright.store import gate, publish, retention
+from rocwright.store import gate, publish, retention, withdraw
 from rocwright.store.lease import Lease, leased
 from rocwright.store.objects.address import open_store
 from rocwright.store.objects.durable import Block, changing
@@ -156,12 +156,12 @@ def _done_before_pages(patch: pytest.MonkeyPatch) -> None:
     """The event is in the log, and that is called done."""
     patch.setattr(publish, "_bring_into_line", lambda held, prefix, sets, before, *rest: before.state)
     # Who waits until the pages show something would wait for ever.
-    patch.setattr(publish, "_pause", lambda *_: 0.0)
+    patch.setattr(withdraw, "_pause", lambda *_: 0.0)
 
 
 def _no_patience(patch: pytest.MonkeyPatch) -> None:
     """What clients still need is withdrawn at once."""
-    patch.setattr(publish, "_pause", lambda *_: 0.0)
+    patch.setattr(withdraw, "_pause", lambda *_: 0.0)
 
 
 def _gate_left_open(patch: pytest.MonkeyPatch) -> None:

@@ -30,8 +30,9 @@ from real.store.history_checks import MAX_AGE, PROJECTS, WISHES, pick
 from real.store.history_store import START, Fate, Memory, World
 from rocwright.model.sets import SetManifest, new_set, set_id
 from rocwright.store.pool import describe_files
-from rocwright.store.publish import list_set, rollback, withdraw
+from rocwright.store.publish import list_set
 from rocwright.store.sets.stage import record_set
+from rocwright.store.withdraw import rollback, withdraw
 from rocwright.system.venv import uv_command
 
 PREFIX = "v2/fam/"

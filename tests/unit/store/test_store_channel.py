@@ -32,13 +32,14 @@ from rocwright.store.lease import PACE, WHOLE_STORE, LeaseLost, Pace, leased
 from rocwright.store.objects.local import LocalStore
 from rocwright.store.objects.protocol import Stored
 from rocwright.store.pool import describe_files
-from rocwright.store.publish import change, list_set, repair, rollback, withdraw, write_view
+from rocwright.store.publish import change, list_set, repair, write_view
 from rocwright.store.sets.find import current_of
 from rocwright.store.sets.records import save_statement
 from rocwright.store.sets.report import history_of
 from rocwright.store.sets.stage import record_set
 from rocwright.store.trust.guard import Guarded
 from rocwright.store.trust.keys import signing_keys
+from rocwright.store.withdraw import rollback, withdraw
 from wheels import ANY
 
 PREFIX = "v2/fam/"

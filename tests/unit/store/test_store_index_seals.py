@@ -17,8 +17,9 @@ from rocwright.store.index.listed import listed_files
 from rocwright.store.index.pages import view_pages
 from rocwright.store.objects.local import LocalStore
 from rocwright.store.pool import wanted_objects
-from rocwright.store.publish import list_set, view_sets, withdraw, write_view
+from rocwright.store.publish import list_set, view_sets, write_view
 from rocwright.store.sets.records import Locations, save_locations, save_receipt, save_set
+from rocwright.store.withdraw import withdraw
 
 PREFIX = "v2/fam/"
 AT = "2026-11-21T00:00:00Z"

@@ -28,7 +28,7 @@ from rocwright.store.channel_log import Event, read_state
 from rocwright.store.layout import file_key, metadata_key
 from rocwright.store.objects.local import LocalStore
 from rocwright.store.pool import describe_files
-from rocwright.store.publish import change, list_set, rollback
+from rocwright.store.publish import change, list_set
 from rocwright.store.sets.records import (
     Locations,
     read_listed,
@@ -38,6 +38,7 @@ from rocwright.store.sets.records import (
     save_set,
 )
 from rocwright.store.sets.stage import record_set, stage_set
+from rocwright.store.withdraw import rollback
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=timezone.utc)
 STAGING = load_table("channels", Channels).named("staging")

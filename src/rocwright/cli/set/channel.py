@@ -30,13 +30,13 @@ from rocwright.store.mend.store import mend_store
 from rocwright.store.objects.address import open_store
 from rocwright.store.objects.local import LocalStore
 from rocwright.store.pins import Pin, pin, read_pins, unpin
-from rocwright.store.publish import rollback
 from rocwright.store.retention import GcDone, GcPlan, channel_prefixes, collect, plan_gc
 from rocwright.store.sets.find import NEWEST, current_of, named_place, resolve_set
 from rocwright.store.sets.promote import promote_set, require_open
 from rocwright.store.sets.report import consider
 from rocwright.store.sets.stage import rfc3339
 from rocwright.store.trust.guard import require_all_signed
+from rocwright.store.withdraw import rollback
 from rocwright.system import console
 
 _DEFAULTS = StoreOptions()

@@ -12,7 +12,7 @@ import pytest
 from one_build import run_build
 from rocwright.builder.decide.plan import BuildPlan, BuiltWheel
 from rocwright.builder.rocm.rocm import Rocm
-from rocwright.builder.run.project import Leftovers
+from rocwright.builder.run.leftovers import Leftovers
 from rocwright.system import venv
 from rocwright.system.venv import Environment, pip_install
 from wheels import ANY, write_wheel
