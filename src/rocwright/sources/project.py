@@ -220,9 +220,8 @@ def from_directory(source: ProjectSource) -> ProjectTree:
             where=place,
             next_step="give the directory that has setup.py or pyproject.toml",
         )
-    name, version = identity(place)
-    _require_name(source, name or source.name, place)
-    return ProjectTree(_named(source, name, place), str(place), version, origin=str(place))
+    name, version = _called(source, place)
+    return ProjectTree(name, str(place), version, origin=str(place))
 
 
 def from_repository(
@@ -240,9 +239,7 @@ def from_repository(
     known = _known(place)
     # What a build left there is no work of somebody's.
     if known is not None and known.commit == found.commit:
-        name = identity(place)[0]
-        _require_name(source, name or source.name, place)
-        return msgspec.structs.replace(known, project=_named(source, name, place))
+        return msgspec.structs.replace(known, project=_called(source, place)[0])
     _record(place).unlink(missing_ok=True)
     locked = LockedSource(
         project=source.name or stem,
@@ -258,13 +255,10 @@ def from_repository(
     if found.ref.startswith("refs/tags/"):
         # Projects ask git what their version is.
         repository.set_ref(found.ref, found.commit)
-    name, version = identity(place)
-    _require_name(source, name or source.name, place)
+    name, version = _called(source, place)
     date = repository.run("log", "-1", "--format=%ct", found.commit).strip()
     origin = f"git+{shown(source.place)}@{found.commit}"
-    tree = ProjectTree(
-        _named(source, name, place), str(place), version, origin, commit=found.commit, date=int(date)
-    )
+    tree = ProjectTree(name, str(place), version, origin, commit=found.commit, date=int(date))
     return _noted(tree, place)
 
 
@@ -277,7 +271,10 @@ def _require_name(source: ProjectSource, found: str, where: Path) -> None:
         )
 
 
-def _named(source: ProjectSource, found: str, place: Path) -> str:
+def _called(source: ProjectSource, place: Path) -> tuple[str, str]:
+    """Name and version of sources, by what they say, or the user; raises where nobody says a name."""
+    found, version = identity(place)
+    _require_name(source, found or source.name, place)
     name = found or source.name
     if not name:
         raise UsageError(
@@ -289,7 +286,7 @@ def _named(source: ProjectSource, found: str, place: Path) -> str:
         raise UsageError(
             f"{place} has torch's own sources", where=place, next_step="give them with --pytorch-dir"
         )
-    return name
+    return name, version
 
 
 # A record beside the tree, written last: what was interrupted is brought again.

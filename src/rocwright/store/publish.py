@@ -74,7 +74,7 @@ def list_set(
         if not again:
             _require_not_withdrawn(log.state, digest, prefix)
         consent()
-        return event if effect(log.state, event) is not None else None
+        return if_new(log.state, event)
 
     state = publish(store, prefix, decide, by=by)
     require_counted(store, prefix, f"listing set {digest[:12]}", done=digest in state.open)
@@ -108,7 +108,7 @@ def change(store: ObjectStore, prefix: str, event: Event) -> ChannelState:
     """
 
     def decide(log: Log, now: datetime) -> Event | None:
-        return event if effect(log.state, event) is not None else None
+        return if_new(log.state, event)
 
     return publish(store, prefix, decide, by=event.by)
 
@@ -130,6 +130,11 @@ def effect(state: ChannelState, event: Event) -> ChannelState | None:
     """What the channel serves after the event; None when it changes nothing."""
     after = fold([(state.number + 1, event)], state)
     return None if after.serves(state) else after
+
+
+def if_new(state: ChannelState, event: Event) -> Event | None:
+    """The event, unless it changes nothing of what the channel serves."""
+    return event if effect(state, event) is not None else None
 
 
 def publish(

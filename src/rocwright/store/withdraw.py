@@ -16,7 +16,7 @@ from rocwright.model.sets import SetManifest
 from rocwright.store.channel_log import ChannelState, Event, Log, last_event, read_log
 from rocwright.store.lease import PACE
 from rocwright.store.objects.protocol import ObjectStore
-from rocwright.store.publish import effect, publish, require_counted
+from rocwright.store.publish import effect, if_new, publish, require_counted
 from rocwright.store.sets.find import by_platform, manifests_of, outranks, ranked, versions_of
 
 
@@ -58,7 +58,7 @@ def rollback(
             # Retention may have dropped it since: no set comes back without what a channel asks for.
             _require_member(log.state, target, prefix)
             event = Event("list", (target,), at=at, by=by, reason=reason)
-            return event if effect(log.state, event) is not None else None
+            return if_new(log.state, event)
 
         listed = publish(store, prefix, again, by=by)
         require_counted(store, prefix, f"listing set {target[:12]}", done=target in listed.open)

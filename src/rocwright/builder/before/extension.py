@@ -10,12 +10,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import msgspec
-from packaging.requirements import Requirement
-from packaging.utils import canonicalize_name
 
 from rocwright.builder.before.downloads import Download, find_downloads
 from rocwright.builder.before.needs import Problem
-from rocwright.builder.decide.extension import Extension, Kind
+from rocwright.builder.decide.extension import Extension, Kind, contradicted
 from rocwright.errors import RocwrightError
 from rocwright.system.files import walk_files
 from rocwright.wheel.source_tree import build_requires, pyproject_table
@@ -76,15 +74,8 @@ def extension_problems(
             f'give it a row in rocwright.toml: [[extensions.extension]], project = "{project}", kind = …',
             where,
         )
-    for text in facts.requires:
-        wanted = Requirement(text)
-        version = given.get(canonicalize_name(wanted.name))
-        if version is not None and not wanted.specifier.contains(version, prereleases=True):
-            yield Problem(
-                f"{project}: its build requires {text}, and would be done against {wanted.name} {version}",
-                f"give another {wanted.name}, or a version of {project} that is for this one",
-                where,
-            )
+    for what, next_step in contradicted(project, facts.requires, given):
+        yield Problem(what, next_step, where)
     certain = [each for each in _unknown(row, facts) if each.certain]
     if certain:
         yield Problem(

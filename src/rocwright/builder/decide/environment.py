@@ -195,7 +195,12 @@ def suffix_of_torch(wanted: BuildRequest, rocm: Rocm, torch: str) -> str:
     """
     if wanted.version_suffix is not None or "+" not in torch:
         return local_suffix(wanted, rocm)
-    return "+torch" + torch.replace("+", ".")
+    return label_of_torch(torch)
+
+
+def label_of_torch(version: str) -> str:
+    """The local version of what stands on a torch of this version."""
+    return "+torch" + version.replace("+", ".")
 
 
 def planned_version(recipe: Recipe, tree: SourceFacts, wanted: BuildRequest, suffix: str) -> tuple[str, str]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import date
 from graphlib import CycleError
 from typing import Literal
 
 import msgspec
+from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from rocwright.builder.decide.recipe import Recipe, RecipeTable
@@ -146,3 +147,16 @@ def with_extensions(
     known = {row.project for row in own}
     rows = [found[name] for name in extensions.in_order(found) if name not in known]
     return msgspec.structs.replace(table, recipe=(*own, *rows))
+
+
+def contradicted(
+    project: str, requires: Iterable[str], versions: Mapping[str, str]
+) -> Iterator[tuple[str, str]]:
+    """Requirements of a build that what it would be done against does not meet: what is wrong, and what next."""
+    for wanted in map(Requirement, requires):
+        version = versions.get(canonicalize_name(wanted.name))
+        if version is not None and not wanted.specifier.contains(version, prereleases=True):
+            yield (
+                f"{project}: its build requires {wanted}, and would be done against {wanted.name} {version}",
+                f"give another {wanted.name}, or a version of {project} that is for this one",
+            )

@@ -254,7 +254,7 @@ def family_notes(
         *_cost(wanted, table, recipes),
         *_missing(rocm, wanted),
         *_cache(wanted, builds),
-        *_hip_cache(wanted, rocm, table, builds),
+        *_unlaunched(wanted, rocm, table, builds),
         *_editable(builds),
         *_unknown(rocm, builds),
     )
@@ -304,21 +304,25 @@ def _cache(wanted: BuildRequest, builds: Sequence[BuildPlan]) -> list[str]:
     return ['if the build of aotriton ends with "invalid argument", build again without --use-ccache']
 
 
-def _hip_cache(
+def _unlaunched(
     wanted: BuildRequest, rocm: Rocm, table: RecipeTable, builds: Sequence[BuildPlan]
 ) -> list[str]:
-    cached = wanted.cache and wanted.cache_hip and wanted.platform == "linux"
-    if not (cached or wanted.part) or _reaches_hip(rocm, table, builds):
+    if _reaches_hip(rocm, table, builds):
         return []
-    since, has = table.hip_launcher_since, f"HIP_CLANG_LAUNCHER, and this is ROCm {rocm.version}"
-    mend = "a wrapper in a directory that HIP_CLANG_PATH names works, too (examples/real-pytorch)"
-    notes = [f"{wanted.cache} will not see HIP code: only hipcc of ROCm {since} and later has {has}; {mend}"]
+    since = table.hip_launcher_since
+    why = (
+        f"only hipcc of ROCm {since} and later has HIP_CLANG_LAUNCHER, and this is ROCm {rocm.version}; a "
+        "wrapper in a directory that HIP_CLANG_PATH names works, too (examples/real-pytorch)"
+    )
+    notes = []
+    if wanted.cache and wanted.cache_hip and wanted.platform == "linux":
+        notes.append(f"{wanted.cache} will not see HIP code: {why}")
     if wanted.part:
         notes.append(
             "--device-part leaves nothing out of what hipcc compiles (it does of what CMake has compiled by "
-            f"itself): only that of ROCm {since} and later has {has}; {mend}"
+            f"itself): {why}"
         )
-    return notes if cached else notes[1:]
+    return notes
 
 
 def _reaches_hip(rocm: Rocm, table: RecipeTable, builds: Sequence[BuildPlan]) -> bool:

@@ -21,6 +21,7 @@ from rocwright.builder.decide.environment import (
     torch_for_cmake,
     version_check,
 )
+from rocwright.builder.decide.extension import contradicted
 from rocwright.builder.decide.plan import BuildPlan, BuildRequest, version_of
 from rocwright.builder.decide.recipe import Recipe, RecipeTable
 from rocwright.builder.decide.tree import SourceFacts
@@ -118,15 +119,11 @@ def _require_this_torch(recipe: Recipe, tree: SourceFacts, run: Circumstances) -
     if not (recipe.local_version and run.torch and TORCH in run.wanted.sources):
         return
     # The local part may not be known yet.
-    version = run.torch.partition("+")[0]
-    for wanted in map(Requirement, tree.requires):
-        other = "+" not in str(wanted.specifier) and not wanted.specifier.contains(version, prereleases=True)
-        if canonicalize_name(wanted.name) == TORCH and other:
-            raise UsageError(
-                f"{recipe.project}: its build requires {wanted}, and would be done against torch {run.torch}",
-                where=tree.directory,
-                next_step=f"give another torch, or a version of {recipe.project} that is for this one",
-            )
+    versions = {TORCH: run.torch.partition("+")[0]}
+    for what, next_step in contradicted(
+        recipe.project, (text for text in tree.requires if "+" not in text), versions
+    ):
+        raise UsageError(what, where=tree.directory, next_step=next_step)
 
 
 def _directory(tree: SourceFacts, run: Circumstances) -> str:

@@ -18,7 +18,7 @@ from rocwright.check.gather.code_objects import Heads, Judge, plain
 from rocwright.check.gather.skim import Kept
 from rocwright.data import load_table
 from rocwright.device_code import fatbin
-from rocwright.device_code.fatbin import PACKED_MAGIC, scan_bundles
+from rocwright.device_code.fatbin import PACKED_MAGIC, Bundle, scan_bundles
 from rocwright.device_code.host import MARKER_SECTION
 from rocwright.device_code.kernels import kernels_of_wrappers
 from rocwright.device_code.kpack import MAGIC as KPACK_MAGIC
@@ -163,7 +163,7 @@ class Look:
         bundles = scan_bundles(view, fat.offset, fat.offset + fat.size, heads)
         return replace(
             facts,
-            targets=frozenset(e.target for bundle in bundles for e in bundle.entries if e.target),
+            targets=_targets(bundles),
             code_sizes=_code_sizes(bundles),
             wrong_code=self.judge.bundles(view, bundles, heads, small=kept is None),
         )
@@ -205,7 +205,7 @@ class Look:
             wrong = self.judge.bundles(view, bundles, heads, small=kept is None)
         except InvalidInput as error:
             return CodeFile(name, said, wrong=plain(error, view))
-        targets = frozenset(e.target for bundle in bundles for e in bundle.entries if e.target)
+        targets = _targets(bundles)
         what = f"its code for {wrong[0].said}: {wrong[0].what}" if wrong else None
         if bases and targets and not {_base(target) for target in targets} & set(bases):
             what = f"it holds code for {', '.join(sorted(targets))}"
@@ -294,6 +294,10 @@ def _writable_dynamic(elf: Elf) -> bool | None:
     )
 
 
+def _targets(bundles: Iterable[Bundle]) -> frozenset[str]:
+    return frozenset(e.target for bundle in bundles for e in bundle.entries if e.target)
+
+
 def _is_pe(name: str, head: bytes, view: View) -> bool:
     """Whether it starts as a PE image does, or is named as such and not just text."""
     if name.lower().endswith(_PE_ENDINGS) and b"\0" in head:
@@ -314,8 +318,7 @@ def _pe(name: str, view: View, kept: Kept | None) -> PeFacts:
     with suppress(InvalidInput):
         heads = Heads(view, kept.peeked if kept else {})
         for section in code:
-            bundles = scan_bundles(view, section.offset, section.offset + section.size, heads)
-            targets.update(e.target for bundle in bundles for e in bundle.entries if e.target)
+            targets |= _targets(scan_bundles(view, section.offset, section.offset + section.size, heads))
     return PeFacts(
         name,
         pe.machine,

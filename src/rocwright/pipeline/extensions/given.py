@@ -7,6 +7,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 import msgspec
 from packaging.requirements import Requirement
@@ -14,6 +15,7 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
+from rocwright.builder.decide.environment import label_of_torch
 from rocwright.builder.decide.plan import BuiltWheel
 from rocwright.builder.pins import environment_of
 from rocwright.errors import UsageError, WrongTorch
@@ -25,6 +27,8 @@ from rocwright.system.venv import Environment, package_directories
 from rocwright.wheel.metadata import Metadata, exact_version, parse_metadata
 from rocwright.wheel.read import Wheel, open_wheel, read_member
 from rocwright.wheel.tags import platform_of, serves
+
+_HERE: Mapping[str, str] = MappingProxyType({})
 
 
 class Foundation(msgspec.Struct, frozen=True):
@@ -166,10 +170,10 @@ class _Chosen:
         # An index has wheels of one version for several torches, whose labels sort as they like.
         label = self._label(python)
         fitting.sort(key=lambda one: (label in one.version, Version(one.version)), reverse=True)
-        agreeing = ((path, wheel) for path, wheel in self._opened(fitting) if self._agrees(wheel, python))
-        path, wheel = next(agreeing, (None, None))
-        if path is None or wheel is None:
+        wheel = next((wheel for wheel in self._opened(fitting) if self._agrees(wheel, python)), None)
+        if wheel is None:
             return None
+        path = wheel.path
         size = path.stat().st_size
         taken = BuiltWheel(
             project,
@@ -191,21 +195,20 @@ class _Chosen:
     def _label(self, python: str) -> str:
         """What the wheels that stand on the torch that is taken have in their versions."""
         torch = self._known(python).get(TORCH)
-        return f"+{TORCH}{torch.version.replace('+', '.')}" if torch is not None else ""
+        return label_of_torch(torch.version) if torch is not None else ""
 
-    def _opened(self, offered: Iterable[Offered]) -> Iterator[tuple[Path, Wheel]]:
+    def _opened(self, offered: Iterable[Offered]) -> Iterator[Wheel]:
         assert self.offers is not None
         for one in offered:
-            path = self.offers.path(one)
-            yield path, open_wheel(path)
+            yield open_wheel(self.offers.path(one))
 
     def _agrees(self, wheel: Wheel, python: str) -> bool:
         """Whether what is taken already is what it requires of that."""
         known = self._known(python)
         return all(
             wanted.specifier.contains(known[name].version, prereleases=True)
-            for name, wanted in _required(wheel)
-            if name in known
+            for wanted in _in_force(wheel.metadata, environment_of(wheel.tags))
+            if (name := canonicalize_name(wanted.name)) in known
         )
 
     def add(self, taken: BuiltWheel, wheel: Wheel) -> None:
@@ -213,7 +216,8 @@ class _Chosen:
         self.wheels.append(taken)
         if taken.project == TORCH:
             self.rocm = label_of(TORCH, wheel.version) or ""
-        for name, wanted in _required(wheel):
+        for wanted in _in_force(wheel.metadata, environment_of(wheel.tags)):
+            name = canonicalize_name(wanted.name)
             if is_rocm(name):
                 if taken.project == TORCH and (version := exact_version(wanted)) is not None:
                     self.rocm, self.exact = version.replace("+", "."), version
@@ -237,14 +241,6 @@ class _Chosen:
         names = {wheel.project for wheel in self.wheels}
         left = [text for text in self.left if canonicalize_name(Requirement(text).name) not in names]
         return Foundation(tuple(self.wheels), tuple(left), self.rocm, self.exact)
-
-
-def _required(wheel: Wheel) -> Iterator[tuple[str, Requirement]]:
-    """What a wheel requires where it is installed without extras, by name."""
-    environment = environment_of(wheel.tags)
-    for wanted in map(Requirement, wheel.metadata.requires_dist):
-        if wanted.marker is None or wanted.marker.evaluate({**environment, "extra": ""}):
-            yield canonicalize_name(wanted.name), wanted
 
 
 def _require_hip_of(wheel: Wheel) -> None:
@@ -342,9 +338,10 @@ def _closure(roots: Iterable[str], found: dict[str, Path]) -> dict[str, Metadata
     return told
 
 
-def _in_force(metadata: Metadata) -> list[Requirement]:
-    wanted = map(Requirement, metadata.requires_dist)
-    return [one for one in wanted if one.marker is None or one.marker.evaluate({"extra": ""})]
+def _in_force(metadata: Metadata, environment: Mapping[str, str] = _HERE) -> list[Requirement]:
+    """What is required without extras, by this Python or in another environment."""
+    wanted, given = map(Requirement, metadata.requires_dist), {**environment, "extra": ""}
+    return [one for one in wanted if one.marker is None or one.marker.evaluate(given)]
 
 
 def _rocm(torch: Metadata) -> str:
