@@ -152,7 +152,7 @@ def with_extensions(
 def contradicted(
     project: str, requires: Iterable[str], versions: Mapping[str, str]
 ) -> Iterator[tuple[str, str]]:
-    """Requirements of a build that what it would be done against does not meet: what is wrong, and what next."""
+    """Requirements of a build that these versions do not meet: what is wrong, and what to do."""
     for wanted in map(Requirement, requires):
         version = versions.get(canonicalize_name(wanted.name))
         if version is not None and not wanted.specifier.contains(version, prereleases=True):
