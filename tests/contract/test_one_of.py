@@ -114,7 +114,7 @@ ONE_OF = {
         [
             "builder/run/caching.py",
             "builder/run/family.py",
-            "builder/run/project.py",
+            "builder/run/leftovers.py",
             "pipeline/steps/torch.py",
         ],
     ),
