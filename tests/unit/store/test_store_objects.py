@@ -173,10 +173,12 @@ def test_a_list_survives_what_others_remove_meanwhile(tmp_path: Path) -> None:
     store.put_bytes("stays", b"")
     with ThreadPoolExecutor(2) as pool:
         writers = [pool.submit(churn) for _ in range(2)]
-        for _ in range(200):
-            assert "stays" in [one.key for one in store.list("")]
-            store.folders("churn/")
-        stop.set()
+        try:
+            for _ in range(200):
+                assert "stays" in [one.key for one in store.list("")]
+                store.folders("churn/")
+        finally:
+            stop.set()
         for writer in writers:
             writer.result()
     assert [one.key for one in store.list("")] == ["stays"]

@@ -259,7 +259,7 @@ def test_many_clients_at_once_and_some_that_go_away(root: Path) -> None:
     with serving(root) as base:
         host, _, port = base.removeprefix("http://").rstrip("/").partition(":")
         for _ in range(5):
-            with socket.create_connection((host, int(port))) as rude:
+            with socket.create_connection((host, int(port)), timeout=60) as rude:
                 rude.sendall(b"GET /large.bin HTTP/1.1\r\nHost: x\r\n\r\n")
                 rude.recv(100)
         bodies = []
