@@ -27,11 +27,14 @@ _PE32, _PE32_PLUS = 0x10B, 0x20B
 _IMAGE_BASE = {_PE32: struct.Struct("<28xI"), _PE32_PLUS: struct.Struct("<24xQ")}
 _HEADERS_SIZE_AT = 60
 _DIRECTORIES_AT = {_PE32: 96, _PE32_PLUS: 112}
-_EXPORTS, _IMPORTS, _DELAY_IMPORTS = 0, 1, 13
+_EXPORTS, _IMPORTS, _DELAY_IMPORTS, _CLR_RUNTIME = 0, 1, 13, 14
 _EXPORT_NAME = struct.Struct("<12xI")
 _IMPORT = struct.Struct("<12xI4x")
 _DELAY_IMPORT = struct.Struct("<II24x")
 _NAMES_ARE_OFFSETS = 1
+# ECMA-335, II.25.3.3: the flags of the CLI header.
+_CLI_FLAGS = struct.Struct("<16xI")
+_IL_ONLY, _32_BIT_REQUIRED = 1, 2
 _IS_EXECUTABLE, _IS_DLL = 0x0002, 0x2000
 _SYMBOL_SIZE = 18
 # Far above any real file; a forged table must not be walked for long.
@@ -53,7 +56,8 @@ class Pe:
     """What the headers of a PE image say; names of DLLs stand as they are written in the file.
 
     `imports` are loaded with the image, `delay_imports` at the first call into them. `export_name` is the
-    name that a DLL gives itself; other images bind to it, whatever the file is called.
+    name that a DLL gives itself; other images bind to it, whatever the file is called. `portable`: it is an
+    assembly of .NET without machine code, which runs on any machine whatever `machine` says.
     """
 
     path: Path
@@ -64,6 +68,7 @@ class Pe:
     imports: tuple[str, ...]
     delay_imports: tuple[str, ...]
     export_name: str | None
+    portable: bool
     sections: tuple[PeSection, ...]
 
 
@@ -150,6 +155,7 @@ class _PeReader:
             imports=tuple(self._imports()),
             delay_imports=tuple(self._delay_imports()),
             export_name=self._export_name(),
+            portable=self._is_portable(),
             sections=self.sections,
         )
 
@@ -223,3 +229,11 @@ class _PeReader:
         start = self._offset(address, "export table")
         (name,) = _EXPORT_NAME.unpack(self.take(start, _EXPORT_NAME.size, "export table"))
         return self._name(name, "name of the DLL")
+
+    def _is_portable(self) -> bool:
+        address = self._directory(_CLR_RUNTIME)
+        if not address:
+            return False
+        start = self._offset(address, "CLI header")
+        (flags,) = _CLI_FLAGS.unpack(self.take(start, _CLI_FLAGS.size, "CLI header"))
+        return flags & (_IL_ONLY | _32_BIT_REQUIRED) == _IL_ONLY

@@ -122,7 +122,7 @@ class ElfFacts:
 class PeFacts:
     """What a Windows program or DLL says; `device_code` whether it has a section of it.
 
-    `targets` are those of that code, as far as it can be read.
+    `targets` are those of that code, as far as it can be read; `portable`: an assembly for any machine.
     """
 
     member: str
@@ -133,6 +133,7 @@ class PeFacts:
     export_name: str | None = None
     device_code: bool = False
     targets: frozenset[str] = frozenset()
+    portable: bool = False
     problem: str | None = None
 
 

@@ -176,6 +176,17 @@ def test_neither_program_nor_dll(tmp_path: Path) -> None:
     assert (pe.is_dll, pe.is_program) == (False, False)
 
 
+@pytest.mark.parametrize("wide", [True, False])
+@pytest.mark.parametrize(("flags", "portable"), [(1, True), (1 | 8, True), (1 | 2, False), (0, False)])
+def test_an_assembly_without_machine_code_is_portable(
+    tmp_path: Path, wide: bool, flags: int, portable: bool
+) -> None:
+    header = struct.pack("<IHHIII", 72, 2, 5, 0, 0, flags)
+    data = image(wide=wide, directories={14: TEXT_ADDRESS}, contents=header)
+    assert read_pe(write(tmp_path, data)).portable is portable
+    assert not read_pe(write(tmp_path, image(wide=wide))).portable
+
+
 def bad_directory(index: int, address: int, contents: bytes = IMPORT) -> bytes:
     return bytes(image(directories={index: address}, contents=contents))
 
@@ -203,6 +214,7 @@ BAD = {
         "name of an imported DLL at 0x480 has no end",
     ),
     "imports-without-end": (bad_directory(1, TEXT_ADDRESS, ENDLESS * 26), "import table at 0x"),
+    "assembly-outside": (bad_directory(14, 0x9000), "CLI header: address 0x9000"),
     "exports-outside": (bad_directory(0, 0x9000), "export table: address 0x9000"),
     "delay-name-below-the-image": (
         bad_directory(13, TEXT_ADDRESS, struct.pack("<II24x", 0, 5)),

@@ -243,6 +243,10 @@ def test_compiled_files_in_a_wheel_for_any_platform() -> None:
     finding = only(any_platform(elf=(ElfFacts("pure/a.so"), ElfFacts("pure/b.so"))), RULES)
     assert (finding.rule, finding.members) == ("tag-any", ("pure/a.so", "pure/b.so"))
     assert ids(any_platform(pe=(PeFacts("pure/x.pyd"),)), RULES) == ["tag-any"]
+    assembly = PeFacts("pure/Net.dll", machine=0x14C, portable=True)
+    assert ids(any_platform(pe=(assembly,)), RULES) == []
+    # It is none of several machines of which one is chosen.
+    assert ids(any_platform(pe=(PeFacts("pure/x.pyd"), assembly)), RULES) == ["tag-any"]
     # Launchers that an installer writes for scripts.
     assert ids(any_platform(pe=(PeFacts("pure/t64.exe", is_dll=False),)), RULES) == []
     assert ids(wheel(elf=(ElfFacts("pure/a.so"),)), RULES) == []

@@ -38,6 +38,8 @@ def test_of_dlls_for_several_machines_one_is_chosen_when_it_runs() -> None:
         ("pkg/native.pyd", "it is for machine 0x14c, the wheel is for win_amd64")
     ]
     assert len(said("pe-machine", windows("pkg", *others, platform="win_amd64"))) == 3
+    assembly = PeFacts("pkg/Net.dll", machine=0x14C, portable=True)
+    assert said("pe-machine", windows("pkg", assembly, platform="win_amd64")) == []
 
 
 @pytest.mark.parametrize(

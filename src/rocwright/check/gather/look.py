@@ -328,4 +328,5 @@ def _pe(name: str, view: View, kept: Kept | None) -> PeFacts:
         pe.export_name,
         bool(code),
         frozenset(targets),
+        pe.portable,
     )

@@ -213,11 +213,12 @@ def _cut(texts: list[str]) -> str:
 def _tag_any(facts: Facts, _: Context) -> Iterator[Problem]:
     # What is there for several machines is chosen from when it runs, and belongs into such a wheel.
     machines = {("elf", elf.machine) for elf in facts.elf if elf.problem is None}
-    machines |= {("pe", pe.machine) for pe in facts.pe if pe.problem is None}
+    machines |= {("pe", pe.machine) for pe in facts.pe if pe.problem is None and not pe.portable}
     if len(machines) > 1:
         return
     # Programs of Windows are left out: launchers that installers copy are in pure wheels with good reason.
-    compiled = [*(elf.member for elf in facts.elf), *(pe.member for pe in facts.pe if pe.is_dll)]
+    machine_code = [pe for pe in facts.pe if pe.is_dll and not pe.portable]
+    compiled = [one.member for one in (*facts.elf, *machine_code)]
     if any(tag.endswith("-any") for tag in facts.tags):
         for member in compiled:
             yield Problem(

@@ -35,7 +35,7 @@ def _machine(facts: Facts, context: Context) -> Iterator[Problem]:
         return
     tags = _windows_tags(facts, context)
     rows = [context.platforms.windows.machines[tag] for tag in tags]
-    images = [pe for pe in facts.pe if pe.problem is None] if rows else []
+    images = [pe for pe in facts.pe if pe.problem is None and not pe.portable] if rows else []
     strange = [pe for pe in images if not _fits(pe, rows)]
     # Where one is for the tag, others are chosen from at run time, but for extensions: Python loads those.
     chosen = any(pe.is_dll and pe not in strange for pe in images)
