@@ -235,5 +235,6 @@ class _PeReader:
         if not address:
             return False
         start = self._offset(address, "CLI header")
+        flags: int
         (flags,) = _CLI_FLAGS.unpack(self.take(start, _CLI_FLAGS.size, "CLI header"))
         return flags & (_IL_ONLY | _32_BIT_REQUIRED) == _IL_ONLY

@@ -217,8 +217,8 @@ def _tag_any(facts: Facts, _: Context) -> Iterator[Problem]:
     if len(machines) > 1:
         return
     # Programs of Windows are left out: launchers that installers copy are in pure wheels with good reason.
-    machine_code = [pe for pe in facts.pe if pe.is_dll and not pe.portable]
-    compiled = [one.member for one in (*facts.elf, *machine_code)]
+    libraries = (pe.member for pe in facts.pe if pe.is_dll and not pe.portable)
+    compiled = [*(elf.member for elf in facts.elf), *libraries]
     if any(tag.endswith("-any") for tag in facts.tags):
         for member in compiled:
             yield Problem(
