@@ -171,9 +171,7 @@ def torch_log(work: Path) -> Path:
 
 def built_with(log: Path) -> dict[str, str]:
     """The variables that the command of a build was given, by the line in the build's own log."""
-    (line,) = (
-        text for text in log.read_text().splitlines() if text.endswith("-m build --wheel --no-isolation")
-    )
+    (line,) = (text for text in log.read_text().splitlines() if " -m build --wheel --no-isolation " in text)
     return dict(word.split("=", 1) for word in shlex.split(line) if re.match(r"[A-Za-z_]+=", word))
 
 
