@@ -13,7 +13,8 @@ import pytest
 
 from miniature_pytorch import HIP_GPUS, write_torch
 
-PYTORCH = Path(__file__).parents[2] / "external-builds/pytorch"
+ROOT = Path(__file__).parents[2]
+PYTORCH = ROOT / "external-builds/pytorch"
 SCRIPT = PYTORCH / "run_pytorch_smoke_tests.py"
 SMOKE = PYTORCH / "smoke-tests"
 
@@ -70,9 +71,10 @@ def test_the_smoke_tests_need_nothing_but_torch_and_pytest() -> None:
             assert roots <= {*sys.stdlib_module_names, "torch", "pytest"}, path
 
 
-def test_the_smoke_tests_have_a_root_of_their_own() -> None:
+@pytest.mark.parametrize("folder", [SMOKE, ROOT / "examples/mini-pytorch/smoke-tests"])
+def test_the_smoke_tests_have_a_root_of_their_own(folder: Path) -> None:
     # Otherwise the settings of whatever repository they lie in would hold for them.
-    assert (SMOKE / "pytest.ini").read_text().startswith("[pytest]")
+    assert (folder / "pytest.ini").read_text().startswith("[pytest]")
 
 
 def test_the_older_name_of_the_directory_leads_to_it() -> None:
