@@ -48,6 +48,9 @@ def in_order(
             yield flight.take()
     finally:
         flight.pool.shutdown(wait=True, cancel_futures=True)
+        # It may show how far the work is: that ends now, not when the collector comes, in whatever thread.
+        if isinstance(items, Generator):
+            items.close()
 
 
 @dataclass
@@ -94,9 +97,13 @@ class _InFlight(Generic[_T, _R]):
     def take(self) -> _R:
         """The next outcome, waited for; its bytes no longer count."""
         job = self.pending.popleft()
-        outcome = job.outcome.result()
+        try:
+            outcome, weight = job.outcome.result(), job.weight
+        finally:
+            # An error knows the frames that know the job: both would stay until the collector comes.
+            job.outcome = Future()
         with self._changed:
-            self._held -= job.weight
+            self._held -= weight
         return outcome
 
     def _run(self, job: _Job[_R], item: _T) -> None:

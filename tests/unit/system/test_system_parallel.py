@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
 import threading
+import weakref
+from collections.abc import Iterator
 
 import pytest
 
@@ -69,6 +72,38 @@ def test_the_first_error_ends_the_work() -> None:
 
 
 # New types each time, as every process has; threads that take turns as often as the interpreter allows.
+class Refused(Exception):
+    """An error of its own, so that it can be referred to weakly."""
+
+
+def test_an_error_ends_what_hands_out_the_items_and_is_kept_by_nothing() -> None:
+    """A display of progress that waits for the collector is ended in whatever thread that runs."""
+    ended: list[bool] = []
+
+    def items() -> Iterator[tuple[int, int]]:
+        try:
+            yield from ((number, 1) for number in range(9))
+        finally:
+            ended.append(True)
+
+    def refuse(number: int) -> int:
+        raise Refused(number)
+
+    def refused() -> weakref.ref[Refused]:
+        try:
+            list(in_order(refuse, items(), threads=2, window=1))
+        except Refused as error:
+            assert ended == [True], "while the error is still held"
+            return weakref.ref(error)
+        raise AssertionError
+
+    gc.disable()
+    try:
+        assert refused()() is None
+    finally:
+        gc.enable()
+
+
 PROGRAM = """
 import sys
 import threading
