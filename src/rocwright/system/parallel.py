@@ -98,12 +98,12 @@ class _InFlight(Generic[_T, _R]):
         """The next outcome, waited for; its bytes no longer count."""
         job = self.pending.popleft()
         try:
-            outcome, weight = job.outcome.result(), job.weight
+            outcome = job.outcome.result()
         finally:
             # An error knows the frames that know the job: both would stay until the collector comes.
             job.outcome = Future()
         with self._changed:
-            self._held -= weight
+            self._held -= job.weight
         return outcome
 
     def _run(self, job: _Job[_R], item: _T) -> None:

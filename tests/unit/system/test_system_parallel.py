@@ -71,7 +71,6 @@ def test_the_first_error_ends_the_work() -> None:
     assert len(done) < 20
 
 
-# New types each time, as every process has; threads that take turns as often as the interpreter allows.
 class Refused(Exception):
     """An error of its own, so that it can be referred to weakly."""
 
@@ -104,6 +103,7 @@ def test_an_error_ends_what_hands_out_the_items_and_is_kept_by_nothing() -> None
         gc.enable()
 
 
+# New types each time, as every process has; threads that take turns as often as the interpreter allows.
 PROGRAM = """
 import sys
 import threading

@@ -211,14 +211,14 @@ def _cut(texts: list[str]) -> str:
 
 
 def _tag_any(facts: Facts, _: Context) -> Iterator[Problem]:
+    images = [pe for pe in facts.pe if not pe.portable]
     # What is there for several machines is chosen from when it runs, and belongs into such a wheel.
     machines = {("elf", elf.machine) for elf in facts.elf if elf.problem is None}
-    machines |= {("pe", pe.machine) for pe in facts.pe if pe.problem is None and not pe.portable}
+    machines |= {("pe", pe.machine) for pe in images if pe.problem is None}
     if len(machines) > 1:
         return
     # Programs of Windows are left out: launchers that installers copy are in pure wheels with good reason.
-    libraries = (pe.member for pe in facts.pe if pe.is_dll and not pe.portable)
-    compiled = [*(elf.member for elf in facts.elf), *libraries]
+    compiled = [*(elf.member for elf in facts.elf), *(pe.member for pe in images if pe.is_dll)]
     if any(tag.endswith("-any") for tag in facts.tags):
         for member in compiled:
             yield Problem(
