@@ -32,9 +32,11 @@ _EXPORT_NAME = struct.Struct("<12xI")
 _IMPORT = struct.Struct("<12xI4x")
 _DELAY_IMPORT = struct.Struct("<II24x")
 _NAMES_ARE_OFFSETS = 1
-# ECMA-335, II.25.3.3: the flags of the CLI header.
+# ECMA-335, II.25.3.3, and corhdr.h: the flags of the CLI header. What only prefers 32 bits has the flag of what
+# requires them, too; what is for one machine of 64 bits is an image of PE32+.
 _CLI_FLAGS = struct.Struct("<16xI")
-_IL_ONLY, _32_BIT_REQUIRED = 1, 2
+_IL_ONLY, _32_BIT_REQUIRED, _32_BIT_PREFERRED = 1, 2, 0x20000
+_PORTABLE = (_IL_ONLY, _IL_ONLY | _32_BIT_REQUIRED | _32_BIT_PREFERRED)
 _IS_EXECUTABLE, _IS_DLL = 0x0002, 0x2000
 _SYMBOL_SIZE = 18
 # Far above any real file; a forged table must not be walked for long.
@@ -237,4 +239,5 @@ class _PeReader:
         start = self._offset(address, "CLI header")
         flags: int
         (flags,) = _CLI_FLAGS.unpack(self.take(start, _CLI_FLAGS.size, "CLI header"))
-        return flags & (_IL_ONLY | _32_BIT_REQUIRED) == _IL_ONLY
+        kind = flags & (_IL_ONLY | _32_BIT_REQUIRED | _32_BIT_PREFERRED)
+        return self.magic == _PE32 and kind in _PORTABLE

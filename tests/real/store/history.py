@@ -244,6 +244,9 @@ class History:
             self.world.now = max(self.world.now + 3600, self.day * 86400.0)
             for family in FAMILIES:
                 self.episode(family)
+            if self.day % 5 == 0:
+                # Retention comes among the rivals, too, but chance may leave it out for a week.
+                self.to_the_end([("retention", partial(self.collect, 0.0))])
 
     def episode(self, family: str) -> None:
         """What happens to a family in one night."""
