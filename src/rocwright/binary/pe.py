@@ -32,7 +32,7 @@ _EXPORT_NAME = struct.Struct("<12xI")
 _IMPORT = struct.Struct("<12xI4x")
 _DELAY_IMPORT = struct.Struct("<II24x")
 _NAMES_ARE_OFFSETS = 1
-# ECMA-335, II.25.3.3, and corhdr.h: the flags of the CLI header. What only prefers 32 bits has the flag of what
+# ECMA-335, II.25.3.3, and corhdr.h: flags of the CLI header. What only prefers 32 bits has the flag of what
 # requires them, too; what is for one machine of 64 bits is an image of PE32+.
 _CLI_FLAGS = struct.Struct("<16xI")
 _IL_ONLY, _32_BIT_REQUIRED, _32_BIT_PREFERRED = 1, 2, 0x20000
