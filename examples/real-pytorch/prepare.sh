@@ -3,10 +3,14 @@
 # experimental's ROCm 7.2 as files, and the sources of PyTorch 2.6.0, torchvision and torchaudio as git repositories.
 # Needs root. Run again, it goes on.
 #
-#   prepare.sh WORK     the root becomes WORK/root, and everything lies below /build in it
+#   prepare.sh WORK             the root becomes WORK/root, and everything lies below /build in it
+#   prepare.sh --remove WORK    removes it; the machine's own /dev is mounted in the root, so never by rm alone
 set -eu
 
-work=${1:?usage: prepare.sh WORK}
+usage="usage: prepare.sh [--remove] WORK"
+remove=
+[ "${1-}" != --remove ] || { remove=1 && shift; }
+work=${1:?$usage}
 here=$(cd "$(dirname "$0")" && pwd)
 mirror=${MIRROR:-http://deb.debian.org/debian}
 root=$work/root
@@ -23,6 +27,13 @@ libraries="libopenblas-dev liblapack-dev libprotobuf-dev protobuf-compiler libon
 inside() {
     chroot "$root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C.UTF-8 DEBIAN_FRONTEND=noninteractive \
         SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt PIP_CERT=/etc/ssl/certs/ca-certificates.crt "$@"
+}
+
+remove_all() {
+    for place in dev proc var/cache/apt/archives; do
+        ! mountpoint -q "$root/$place" || umount -R "$root/$place"
+    done
+    rm -rf --one-file-system "$work"
 }
 
 make_root() {
@@ -91,6 +102,7 @@ get_rocwright() {
     cp -rL "$build/pybind11/include/pybind11" "$root/usr/local/include/" && rm -r "$build/pybind11"
 }
 
+[ -z "$remove" ] || { remove_all && exit; }
 make_root
 get_rocm
 get_source
