@@ -16,7 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from measured import Command, Ran, Side, Turns, Watched, fresh, middle, run, turns
-from results import Figure, Report, Row, compared, row, seconds, shown
+from results import Figure, Report, Row, compared, ended, row, seconds, shown
 
 from rocwright.builder.pins import require_pins
 from rocwright.builder.units.launch import write_launchers
@@ -214,4 +214,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    ended(main)

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from measured import ROCWRIGHT, Side, run, turns
-from results import Figure, Report, Row, compared, shown
+from results import Figure, Report, Row, compared, ended, shown
 
 from rocwright.system.files import walk_files
 from rocwright.wheel.metadata import Metadata
@@ -231,4 +231,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    ended(main)

@@ -11,7 +11,7 @@ import sys
 import tempfile
 
 from measured import Side, turns
-from results import Report, compared
+from results import Report, compared, ended
 
 # Of the CPU time of `pip --version`.
 GOALS = {
@@ -51,4 +51,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    ended(main)

@@ -1,8 +1,8 @@
 """What the whole way costs: `rocwright demo` with an empty cache, with ROCm packages cached, and again.
 
 Without --cache-dir the packages are downloaded into the work directory, so the first run starts with an empty
-cache; with one, that run is left out. Memory is the largest sum over the demo and all its descendants of what
-no file stands behind.
+cache; with one, that run is left out. Memory is the largest sum of anonymous memory over the demo and all its
+descendants.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from measured import CORES, ROCWRIGHT, Command, Watched, fresh, run
-from results import Figure, Report, row, seconds
+from results import Figure, Report, ended, row, seconds
 
 # Seconds; the last is after all others, with every file in place.
 GOALS = {
@@ -52,4 +52,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    ended(main)

@@ -13,7 +13,7 @@ import venv
 from pathlib import Path
 
 from measured import Side, run, turns
-from results import Figure, Report, compared, seconds
+from results import Figure, Report, compared, ended, seconds
 
 ROOT = Path(__file__).resolve().parents[1]
 MOST_WALL_MS = 100  # start to end
@@ -68,4 +68,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    ended(main)

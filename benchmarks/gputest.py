@@ -16,7 +16,7 @@ from pathlib import Path
 
 from gputest_crash import crashes
 from measured import Side, fresh, turns
-from results import Report, Row, compared
+from results import Report, Row, compared, ended
 
 MOST = 1.5  # of pytest-xdist
 TESTS = 1000
@@ -95,4 +95,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    ended(main)

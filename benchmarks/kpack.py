@@ -22,7 +22,7 @@ from pathlib import Path
 
 import zstandard
 from measured import Side, Turns, turns
-from results import Figure, Report, Row, compared, row, seconds, shown
+from results import Figure, Report, Row, compared, ended, row, seconds, shown
 
 from rocwright.device_code.archives import split_library
 from rocwright.device_code.fatbin import read_bundles
@@ -219,4 +219,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    ended(main)

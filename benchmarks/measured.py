@@ -17,16 +17,30 @@ import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, NoReturn, TypeAlias
 
 import msgspec
 
 from rocwright.system.files import sha256_file as sha256
 
-__all__ = ["Command", "Ran", "Side", "Turns", "disk_bytes", "fresh", "middle", "run", "sha256", "turns"]
+__all__ = [
+    "Command",
+    "Ran",
+    "Side",
+    "Turns",
+    "disk_bytes",
+    "fresh",
+    "give_up",
+    "middle",
+    "run",
+    "sha256",
+    "turns",
+]
 
 # The share of the cores' time that others may take from a wall that counts.
 LOADED = 0.1
+# How a benchmark ends that could not measure; 1 is a missed goal.
+UNMEASURED = 2
 CORES = len(os.sched_getaffinity(0))
 ROCWRIGHT = Path(sys.executable).with_name("rocwright")
 Command: TypeAlias = list[str | Path]
@@ -96,10 +110,15 @@ def run(
         out.seek(0)
         talk.seek(0)
         if child.returncode not in accept:
-            print(f"{shlex.join(argv)} ended with {child.returncode}\n{talk.read()[-2000:]}", file=sys.stderr)
-            raise SystemExit(2)
+            give_up(f"{shlex.join(argv)} ended with {child.returncode}\n{talk.read()[-2000:]}")
         cpu = usage.ru_utime + usage.ru_stime
         return Ran(wall, cpu, watcher.anonymous, watcher.disk, out.read())
+
+
+def give_up(why: str) -> NoReturn:
+    """End a benchmark that cannot measure."""
+    print(why, file=sys.stderr)
+    raise SystemExit(UNMEASURED)
 
 
 def processes(pid: int) -> list[int]:
@@ -122,7 +141,7 @@ def _entries(directory: str) -> list[str]:
 
 
 def anonymous_bytes(pid: int) -> int:
-    """Memory of a process that no file stands behind."""
+    """Anonymous memory of a process; cached files do not count."""
     try:
         status = Path(f"/proc/{pid}/status").read_text()
     except OSError:

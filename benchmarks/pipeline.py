@@ -14,7 +14,7 @@ import tempfile
 from pathlib import Path
 
 from measured import Side, run, turns
-from results import Figure, Report, compared, seconds
+from results import Figure, Report, compared, ended, seconds
 
 MOST_WALL = 1.0  # seconds
 MOST_RATIO = 4.0  # of the floor
@@ -78,4 +78,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    ended(main)

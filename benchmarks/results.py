@@ -2,8 +2,9 @@
 
 A goal about a ratio of CPU medians is judged on any machine: both sides meet the same neighbours. Seconds,
 and every wall, are results only where others left the cores alone (`LOADED`); elsewhere they are refused, so
-that they neither meet nor miss a goal. A benchmark ends with 0, with 1 and the goals that it missed by name,
-or with 2 where it could not measure. ``--json FILE`` writes its rows; those that the file has besides stay.
+that they neither meet nor miss a goal. A benchmark ends (`ended`) with 0, with 1 and the goals that it missed
+by name, or with 2 where it could not measure. ``--json FILE`` writes its rows; those that the file has
+besides stay.
 """
 
 from __future__ import annotations
@@ -12,15 +13,31 @@ import argparse
 import math
 import os
 import sys
-from collections.abc import Mapping, Sequence
+import traceback
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import msgspec
-from measured import CORES, Load, Side, Turns, Watched
+from measured import CORES, UNMEASURED, Load, Side, Turns, Watched, give_up
 
-__all__ = ["Figure", "Point", "Report", "Row", "compared", "grown", "read_results", "row", "seconds", "shown"]
+__all__ = [
+    "Figure",
+    "Point",
+    "Report",
+    "Row",
+    "compared",
+    "ended",
+    "grown",
+    "read_results",
+    "row",
+    "seconds",
+    "shown",
+]
+
+# What `docs/generate.py` makes tables of.
+TABLED = Path(__file__).resolve().with_name("results")
 
 
 class Figure(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -38,14 +55,29 @@ class Figure(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fie
         return self.value is None or self.most is None or self.value <= self.most
 
     def __str__(self) -> str:
-        return f"{self.of} {self.text or shown(self.value or 0, self.unit)}".strip()
+        return f"{self.of} {self.told}".strip()
+
+    @property
+    def told(self) -> str:
+        """The value in words. What missed its goal has as many digits as it takes not to look like it."""
+        if self.text or self.value is None:
+            return self.text
+        usual = shown(self.value, self.unit)
+        if self.met or self.most is None:
+            return usual
+        longer = (shown(self.value, self.unit, more) for more in range(1, 9))
+        goal = shown(self.most, self.unit)
+        return usual if usual != goal else next((text for text in longer if text != goal), usual)
+
+    @property
+    def bound(self) -> str:
+        """The most that it may be, in words; empty without a goal."""
+        return "" if self.most is None else shown(self.most, self.unit)
 
     @property
     def goal(self) -> str:
         """The goal in words; empty without one."""
-        if self.most is None:
-            return ""
-        return f"{self.of} {shown(self.most, self.unit)}" + ("" if self.met else ", missed")
+        return f"{self.of} {self.bound}" + ("" if self.met else ", missed") if self.bound else ""
 
 
 class Origin(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -59,7 +91,7 @@ class Origin(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fie
 
 
 class Point(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What an input of a size cost: CPU seconds, and the most bytes of memory that no file stands behind."""
+    """What an input of a size cost: CPU seconds, and the most bytes of anonymous memory."""
 
     size: int
     cpu_s: float
@@ -98,12 +130,12 @@ def read_results(path: Path) -> Results:
     return msgspec.json.decode(path.read_bytes(), type=Results)
 
 
-def shown(value: float, unit: str) -> str:
-    """A figure with three digits or so."""
+def shown(value: float, unit: str, more: int = 0) -> str:
+    """A figure with three digits or so, and so many more."""
     if unit == "B":
         power = next((power for power in (9, 6, 3) if abs(value) >= 10**power), 0)
         value, unit = value / 10**power, {9: "GB", 6: "MB", 3: "kB", 0: "bytes"}[power]
-    text = f"{value:,.{0 if abs(value) >= 100 else 1 if abs(value) >= 10 else 2}f}"
+    text = f"{value:,.{more + (0 if abs(value) >= 100 else 1 if abs(value) >= 10 else 2)}f}"
     return f"{text.rstrip('0').rstrip('.') if '.' in text else text} {unit}".strip()
 
 
@@ -184,7 +216,7 @@ def grown(
             print(f"{name}: {size:,} {unit}", file=sys.stderr)
             ran = side.once(sample=True)
             if not ran.peak_anonymous:
-                raise SystemExit(f"{name}: of {size:,} {unit} ended before its memory was looked at")
+                give_up(f"{name}: of {size:,} {unit} ended before its memory was looked at")
             points.append(Point(size, round(ran.cpu, 3), ran.peak_anonymous))
     before, last = points[-2:]
 
@@ -225,11 +257,8 @@ class Report:
             print(f"{one.id}: {one.what}" + (f", against {one.against}" if one.against else ""))
             for figure in one.figures:
                 verdict = ("met" if figure.met else "MISSED") if figure.value is not None else "not judged"
-                goal = (
-                    f"goal {shown(figure.most, figure.unit):10} {verdict}" if figure.most is not None else ""
-                )
-                value = figure.text or shown(figure.value or 0, figure.unit)
-                print(f"  {figure.of:24} {value:22} {goal}".rstrip())
+                goal = f"goal {figure.bound:10} {verdict}" if figure.bound else ""
+                print(f"  {figure.of:24} {figure.told:22} {goal}".rstrip())
             for point in one.points:
                 cost = f"CPU {point.cpu_s:.2f} s, memory {shown(point.memory, 'B')}"
                 print(f"  {f'{point.size:,} {one.unit}':24} {cost}")
@@ -241,15 +270,44 @@ class Report:
             sys.stdout.flush()
 
     def finish(self) -> int:
-        """Write the file, name the goals that were missed; the exit status."""
+        """Write the file, name the goals that were missed, say what comes next; the exit status."""
         if self._file is not None:
-            kept = read_results(self._file).rows if self._file.is_file() else []
-            ours = {one.id: one for one in self.rows}
-            rows = [ours.pop(one.id, one) for one in kept]
-            results = Results(self.name, self.command, [*rows, *ours.values()])
+            results = Results(self.name, self.command, self._among_kept())
             self._file.parent.mkdir(parents=True, exist_ok=True)
             self._file.write_bytes(msgspec.json.format(msgspec.json.encode(results), indent=1) + b"\n")
         missed = [(one.id, figure) for one in self.rows for figure in one.figures if not figure.met]
         for name, figure in missed:
-            print(f"missed: {self.name}: {name}: {figure}, goal {shown(figure.most or 0, figure.unit)}")
+            print(f"missed: {self.name}: {name}: {figure}, goal {figure.bound}")
+        if self._file is not None:
+            stale = self._file.resolve().parent == TABLED
+            print(f"wrote {self._file}" + ("; now: python docs/generate.py" if stale else ""))
         return 1 if missed else 0
+
+    def _among_kept(self) -> list[Row]:
+        """The rows of the file with ours in their places, and a new one behind that measured before it."""
+        assert self._file is not None
+        rows = read_results(self._file).rows if self._file.is_file() else []
+        at = len(rows)
+        for one in self.rows:
+            known = [other.id for other in rows]
+            if one.id in known:
+                at = known.index(one.id)
+                rows[at] = one
+            else:
+                rows.insert(at := min(at + 1, len(rows)), one)
+        return rows
+
+
+def ended(main: Callable[[], int]) -> NoReturn:
+    """Run a benchmark. What it did not expect is no missed goal, and is told with its traceback."""
+    try:
+        status: object = main()
+    except SystemExit as stopped:
+        status = stopped.code
+        if isinstance(status, str):
+            print(status, file=sys.stderr)
+            status = UNMEASURED
+    except Exception:
+        traceback.print_exc()
+        status = UNMEASURED
+    raise SystemExit(status)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from check import CONTRACT_BROKEN, module
 from measured import ROCWRIGHT, Command, Side, fresh
-from results import Report, grown
+from results import Report, ended, grown
 
 from rocwright.wheel.metadata import Metadata
 from rocwright.wheel.source import BytesSource
@@ -108,4 +108,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    ended(main)

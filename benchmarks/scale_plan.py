@@ -13,7 +13,7 @@ from pathlib import Path
 
 from measured import ROCWRIGHT, Side, run
 from pipeline import OURS
-from results import Report, grown
+from results import Report, ended, grown
 
 BRANCHES = (1, 4, 40)
 
@@ -44,4 +44,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    ended(main)

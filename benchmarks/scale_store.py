@@ -15,7 +15,7 @@ from pathlib import Path
 
 import msgspec
 from measured import Side, fresh
-from results import Report, Row, grown
+from results import Report, Row, ended, grown
 from store_index import AT, PREFIX, entry, timed
 
 from rocwright.data import load_table
@@ -172,4 +172,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    ended(main)

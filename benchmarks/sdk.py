@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from measured import CORES, ROCWRIGHT, Command, Side, Watched, disk_bytes, fresh, middle, run, sha256, turns
-from results import Figure, Report, Row, compared, row, seconds, shown
+from results import Figure, Report, Row, compared, ended, row, seconds, shown
 from sdk_runtime import UV, runtime
 
 HERE = Path(__file__).resolve().parent
@@ -229,4 +229,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    ended(main)

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from measured import ROCWRIGHT, Command, Ran, Turns, Watched, fresh, middle, run
-from results import Figure, Report, Row, compared, row, seconds
+from results import Figure, Report, Row, compared, ended, row, seconds
 from sources_worlds import FAMILY, PLAIN, Modules, config, git, mini_family, plain_git
 
 HERE = Path(__file__).resolve().parent
@@ -272,4 +272,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    ended(main)

@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 
 from measured import Command, Side, fresh, turns
-from results import Report, compared
+from results import Report, compared, ended
 
 MOST = 1.3
 FILES, SIZE = 30, 1_000_000
@@ -60,4 +60,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    ended(main)

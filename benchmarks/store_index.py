@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from measured import Side, fresh, turns
-from results import Figure, Report, Row, compared, seconds
+from results import Figure, Report, Row, compared, ended, seconds
 
 from rocwright.model.sets import FileEntry, SetManifest, new_set
 from rocwright.store import publish
@@ -245,4 +245,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    ended(main)

@@ -20,7 +20,7 @@ from base64 import urlsafe_b64encode
 from pathlib import Path
 
 from measured import Side, sha256, turns
-from results import Figure, Report, Row, compared, shown
+from results import Figure, Report, Row, compared, ended, shown
 
 MOST_CPU = 1.25  # of the floor
 MOST_MEMORY = 80_000_000
@@ -122,4 +122,4 @@ def compare(wheel: Path, work: Path | None, runs: int) -> Row:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    ended(main)

@@ -22,7 +22,7 @@ from pathlib import Path
 from urllib.request import Request, urlopen
 
 from measured import Command, Watched, fresh, run
-from results import Figure, Report, row, seconds
+from results import Figure, Report, ended, row, seconds
 
 from rocwright.store.objects.serve import serving
 
@@ -178,4 +178,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    ended(main)

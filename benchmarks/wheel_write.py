@@ -14,7 +14,7 @@ import tempfile
 from pathlib import Path
 
 from measured import Side, run, turns
-from results import Figure, Report, compared, shown
+from results import Figure, Report, compared, ended, shown
 
 from rocwright.system.files import walk_files
 from rocwright.wheel.metadata import Metadata
@@ -72,4 +72,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    ended(main)

@@ -1,4 +1,7 @@
-"""Pictures of what larger inputs cost, out of the curves that `make bench-scale` measured."""
+"""Pictures of what larger inputs cost, out of the curves that `make bench-scale` measured.
+
+Seconds of a loaded machine are no result: of such a curve the CPU is told by that of the smallest input.
+"""
 
 from __future__ import annotations
 
@@ -38,16 +41,25 @@ def render_scale() -> str:
 
 def _section(row: Row) -> str:
     what, told, goals = cells(row)
+    title, values, unit = _cpu(row)
     points = (
-        (f"{point.size:,}", results.shown(point.cpu_s, "s"), results.shown(point.memory, "B"))
-        for point in row.points
+        (f"{point.size:,}", results.shown(value, unit), results.shown(point.memory, "B"))
+        for point, value in zip(row.points, values, strict=True)
     )
     goal = f" Goal: {goals}." if goals else ""
     return (
         f"## {what[:1].upper()}{what[1:]}\n\n{told}.{goal} Measured {origin(row)}.\n\n"
-        f"![CPU seconds and memory by number of {row.unit}; the table below has the values]"
-        f"(../images/scale-{row.id}.svg)\n\n" + table((row.unit, "CPU", "memory"), points)
+        f"![{title} and memory by number of {row.unit}; the table below has the values]"
+        f"(../images/scale-{row.id}.svg)\n\n" + table((row.unit, title, "memory"), points)
     )
+
+
+def _cpu(row: Row) -> tuple[str, list[float], str]:
+    """What the CPU of the points is called, their values, the unit."""
+    values = [point.cpu_s for point in row.points]
+    if row.origin.load is None or not row.origin.load.loaded:
+        return "CPU", values, "s"
+    return "CPU by the first", [value / values[0] for value in values], "×"
 
 
 def _drawing(row: Row) -> Callable[[], str]:
@@ -57,8 +69,9 @@ def _drawing(row: Row) -> Callable[[], str]:
 def draw(row: Row) -> str:
     """An SVG of two panels with logarithmic axes; a dashed line shows the slope of what is proportional."""
     sizes = [point.size for point in row.points]
+    title, values, unit = _cpu(row)
     panels = (
-        ("CPU seconds", CPU, [point.cpu_s for point in row.points], "s"),
+        (title, CPU, values, unit),
         ("memory", MEMORY, [float(point.memory) for point in row.points], "B"),
     )
     parts = [

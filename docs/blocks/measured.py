@@ -18,7 +18,7 @@ try:
 finally:
     sys.path.remove(str(BENCHMARKS))
 
-__all__ = ["NOT_IN_TABLES", "all_results", "cells", "measured", "origin", "results"]
+__all__ = ["NOT_IN_TABLES", "all_results", "cells", "mark", "measured", "origin", "results"]
 
 # Targets of the Makefile that no table knows.
 NOT_IN_TABLES = {"bench-faults": "it counts findings: docs/reference/mutations.md"}
@@ -64,7 +64,8 @@ def render_readme_measured() -> str:
     known = {(name, one.id): one for name, found in all_results().items() for one in found.rows}
     rows = [_short(known[key]) for key in README]
     cores = " or ".join(sorted({str(one.origin.cores) for one in rows}))
-    return table((f"on {cores} cores, less is better", "figure", "goal"), map(cells, rows))
+    told = ((what + mark(one), *rest) for one in rows for what, *rest in [cells(one)])
+    return table((f"on {cores} cores, less is better", "figure", "goal"), told)
 
 
 def _short(row: results.Row) -> results.Row:
@@ -90,6 +91,13 @@ def cells(row: results.Row) -> tuple[str, str, str]:
     what = f"{row.what}, against {row.against}" if row.against else row.what
     goals = (figure.goal for figure in row.figures)
     return what, "; ".join(map(str, row.figures)), "; ".join(filter(None, goals))
+
+
+def mark(row: results.Row) -> str:
+    """Where a row comes from that its benchmark did not write; empty where it did."""
+    if not row.origin.note:
+        return ""
+    return f" ({'by hand,' if 'by hand' in row.origin.note else 'of'} {row.origin.date})"
 
 
 def origin(row: results.Row) -> str:

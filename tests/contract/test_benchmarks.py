@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -17,9 +19,9 @@ from blocks import measured as tables
 from blocks.measured import measured, results
 
 LOADED, Load, Ran, Side, Turns = measured.LOADED, measured.Load, measured.Ran, measured.Side, measured.Turns
-Figure, Report, compared, row, seconds = (
+Figure, Report, compared, ended, row, seconds = (
     *(results.Figure, results.Report, results.compared),
-    *(results.row, results.seconds),
+    *(results.ended, results.row, results.seconds),
 )
 ROOT = Path(__file__).resolve().parents[2]
 BENCHMARKS = ROOT / "benchmarks"
@@ -70,6 +72,32 @@ def test_a_second_run_takes_the_rocm_that_the_first_fetched(target: str, tmp_pat
     assert f"benchmarks/{target.removeprefix('bench-')}.py {tmp_path / 'demo-rocm'}" in typed()
 
 
+@pytest.mark.parametrize("target, scripts", [("bench-scale", 3), ("bench-store", 3), ("bench", 2)])
+@pytest.mark.parametrize("statuses", [(0, 0, 0), (1, 0, 0), (2, 1, 0), (0, 1, 2)])
+def test_make_tells_the_worst_of_several_and_runs_them_all(
+    target: str, scripts: int, statuses: tuple[int, ...], tmp_path: Path
+) -> None:
+    place, ran = tmp_path / "venv", tmp_path / "ran"
+    for name in (".ready", ".dev"):
+        (place / name).parent.mkdir(exist_ok=True)
+        (place / name).touch()
+    stand_in = place / "bin" / "python"
+    stand_in.parent.mkdir()
+    codes = " ".join(map(str, statuses))
+    stand_in.write_text(
+        f"#!/bin/sh\nset -- {codes}\nshift $(cat {ran} | wc -l)\necho >>{ran}\nexit $1\n", encoding="utf-8"
+    )
+    stand_in.chmod(0o755)
+    stand_in.with_name("rocwright").symlink_to("/bin/true")
+    ran.touch()
+    command = ["make", f"VENV={place}", f"RESULTS={tmp_path}", f"WORK={tmp_path / 'demo'}", target]
+    env = {**os.environ, "LC_ALL": "C"}
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, env=env)
+    assert len(ran.read_text(encoding="utf-8")) == scripts
+    told = [f"Error {worst}"] if (worst := max(statuses[:scripts])) else []
+    assert re.findall(r"Error \d+", done.stderr) == told, done.stderr
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("script", ["cli", "detect", "pipeline", "store_index"])
 def test_a_benchmark_runs_twice(script: str, tmp_path: Path) -> None:
@@ -104,6 +132,21 @@ def test_the_readme_is_stale_when_a_figure_is_another(monkeypatch: pytest.Monkey
     assert "| CPU 1.03 × | CPU 1.25 × |" in generate.regenerate(readme)
 
 
+def test_the_readme_marks_what_its_benchmark_did_not_write() -> None:
+    one = row("split", "a", QUIET, [])
+    assert tables.mark(one) == ""
+
+    def noted(note: str) -> str:
+        origin = msgspec.structs.replace(one.origin, date="2026-11-23", note=note)
+        return tables.mark(msgspec.structs.replace(one, origin=origin))
+
+    assert noted("carried over") == " (of 2026-11-23)"
+    assert noted("carried over; CPU by hand") == " (by hand, 2026-11-23)"
+    text = tables.render_readme_measured()
+    (reference,) = [one for one in tables.all_results()["by-hand"].rows if one.id == "reference"]
+    assert f"the reference's own scripts{tables.mark(reference)} |" in text
+
+
 def report(monkeypatch: pytest.MonkeyPatch, *words: object) -> results.Report:
     monkeypatch.setattr(sys, "argv", ["benchmark", *map(str, words)])
     one = Report("kpack", "What it measures.")
@@ -120,6 +163,64 @@ def test_a_missed_goal_is_named_and_fails(
     one.add(row("split", "b", QUIET, [Figure("CPU", "×", 1.26, 1.25)]))
     assert one.finish() == 1
     assert "missed: kpack: split: CPU 1.26 ×, goal 1.25 ×\n" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "value, unit, most, told, bound",
+    [
+        (1.103, "", 1.1, "1.103", "1.1"),
+        (1.1027, "×", 1.1, "1.103 ×", "1.1 ×"),
+        (1.26, "×", 1.25, "1.26 ×", "1.25 ×"),
+        (1.1, "", 1.1, "1.1", "1.1"),  # met
+        (160_400_000, "B", 160_000_000, "160.4 MB", "160 MB"),
+        (3.00001, "s", 3, "3.00001 s", "3 s"),
+    ],
+)
+def test_what_missed_its_goal_does_not_look_like_it(
+    value: float, unit: str, most: float, told: str, bound: str
+) -> None:
+    figure = Figure("CPU", unit, value, most)
+    missed = "" if figure.met else ", missed"
+    assert (str(figure), figure.goal) == (f"CPU {told}", f"CPU {bound}{missed}")
+
+
+@pytest.mark.parametrize(
+    "stop, status, told",
+    [
+        (lambda: 0, 0, ""),
+        (lambda: 1, 1, ""),
+        (lambda: measured.give_up("no compiler"), 2, "no compiler\n"),
+        (lambda: sys.exit("a text"), 2, "a text\n"),
+        (lambda: Path("/nowhere").read_text(encoding="utf-8"), 2, "FileNotFoundError"),
+        (lambda: subprocess.run(["false"], check=True), 2, "CalledProcessError"),
+        (lambda: [][0], 2, "IndexError"),
+    ],
+)
+def test_only_a_missed_goal_ends_with_1(
+    stop: Callable[[], object], status: int, told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        ended(stop)
+    assert stopped.value.code == status
+    assert told in capsys.readouterr().err
+
+
+def test_every_benchmark_ends_by_that_door() -> None:
+    for path in sorted(BENCHMARKS.glob("*.py")):
+        text = path.read_text(encoding="utf-8")
+        if " = Report(" in text:
+            assert text.endswith('if __name__ == "__main__":\n    ended(main)\n'), path.name
+
+
+def test_who_wrote_results_is_told_what_comes_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(results, "TABLED", tmp_path / "results")
+    for place, more in ((tmp_path / "results", "; now: python docs/generate.py"), (tmp_path, "")):
+        one = report(monkeypatch, "--json", place / "kpack.json")
+        one.add(row("split", "b", QUIET, [Figure("CPU", "×", 1.26, 1.25)]))
+        assert one.finish() == 1
+        assert capsys.readouterr().out.endswith(f"\nwrote {place / 'kpack.json'}{more}\n")
 
 
 def test_seconds_of_a_loaded_machine_are_no_result_and_miss_nothing(
@@ -161,12 +262,14 @@ def test_a_file_keeps_the_rows_that_were_not_measured(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "results" / "kpack.json"
-    for name, value in (("split", 1.5), ("cold", 1.0), ("split", 1.2)):
+    for told in ([("split", 1.5)], [("cold", 1.0)], [("split", 1.2), ("unproven", 1.1)]):
         one = report(monkeypatch, "--json", file)
-        one.add(row(name, "a", QUIET, [Figure("CPU", "×", value)]))
+        one.add(*(row(name, "a", QUIET, [Figure("CPU", "×", value)]) for name, value in told))
         one.finish()
     found = results.read_results(file)
-    assert [(one.id, one.figures[0].value) for one in found.rows] == [("split", 1.2), ("cold", 1.0)]
+    # What is new stands behind what was measured before it.
+    kept = [(one.id, one.figures[0].value) for one in found.rows]
+    assert kept == [("split", 1.2), ("unproven", 1.1), ("cold", 1.0)]
     assert found == results.Results("kpack", "make bench-kpack", found.rows)
 
 
@@ -231,3 +334,13 @@ def test_what_is_proportional_is_drawn_as_a_diagonal() -> None:
             (left + growth.PANEL, growth.TOP),
         ]
     assert (picture.findtext(f"{svg}title"), len(picture.findall(f"{svg}circle"))) == ("objects < files", 6)
+
+
+def test_seconds_of_a_loaded_machine_are_not_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    points = [results.Point(10**power, 7.5 * 10 ** (power - 1), 10 ** (power + 6)) for power in (1, 2)]
+    for load, head, last in ((QUIET, "CPU", "75 s"), (BUSY, "CPU by the first", "10 ×")):
+        one = row("gc", "objects", load, [], unit="objects", points=points)
+        monkeypatch.setattr(growth, "curves", lambda one=one: [one])
+        text = growth.render_scale()
+        assert f"| objects | {head} | memory |" in text and f"| 100 | {last} | 100 MB |" in text
+        assert f">{head}</text>" in growth.draw(one)
