@@ -189,14 +189,22 @@ class Build:
                 error.next_step = (
                     "a compiler was killed, perhaps for lack of memory: give fewer --jobs and run again"
                 )
-            elif self.plan.fenced and wants_network(error.tail):
-                error.next_step = (
-                    f"the build of {self.plan.project} wants something from the network, which builds do not "
-                    f"reach: see {self.log} for what, and bring it by hand, or give --allow-downloads"
-                )
+            elif wants_network(error.tail):
+                error.next_step = self._without_network()
             raise
         finally:
             self.leftovers.end()
+
+    def _without_network(self) -> str:
+        if self.plan.fenced:
+            return (
+                f"the build of {self.plan.project} wants something from the network, which builds do not "
+                f"reach: see {self.log} for what, and bring it by hand, or give --allow-downloads"
+            )
+        return (
+            f"the build of {self.plan.project} wants something from the network and did not reach it: see "
+            f"{self.log} for what, and bring it by hand and let the build take it, or let it reach that"
+        )
 
     def _editable(self) -> BuiltWheel:
         """`pip install -e`: the tree itself is what is imported, with the files that the plan generates."""

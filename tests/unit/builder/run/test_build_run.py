@@ -198,6 +198,25 @@ def test_a_compiler_that_was_killed_for_memory_is_told_from_a_failing_one(
     assert ("fewer --jobs" in str(caught.value)) == is_scarce
 
 
+@pytest.mark.parametrize(
+    ("fenced", "told"),
+    [
+        (False, "wants something from the network and did not reach it: see"),
+        (True, "wants something from the network, which builds do not reach: see"),
+    ],
+)
+def test_a_build_without_the_network_that_it_wants_says_so(
+    source: Path, environment: Environment, tmp_path: Path, fenced: bool, told: str
+) -> None:
+    (source / "behave").write_text("killed")
+    (source / "words").write_text("fatal: unable to access 'https://example.org/nccl/': gone")
+    with pytest.raises(CommandFailed) as caught:
+        run_build(plan(source, fenced=fenced), environment, tmp_path / "out", log=tmp_path / "log")
+    text = str(caught.value)
+    assert f"the build of toy {told} {tmp_path / 'log'} for what" in text
+    assert ("--allow-downloads" in text) == fenced
+
+
 def test_a_generated_file_gives_way_to_the_trees_own(
     source: Path, environment: Environment, tmp_path: Path
 ) -> None:
