@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 from packaging.utils import parse_wheel_filename
 
+from rocwright.builder.before.downloads import download_notes, download_problems, reached_downloads
 from rocwright.builder.before.host import Unpacking, look_at_host, look_at_packages
 from rocwright.builder.before.msvc import enter_msvc
 from rocwright.builder.before.needs import Problem, problem_of, require_none
@@ -49,13 +50,14 @@ def build_family(order: Order, table: RecipeTable, *, note: Note, rocm: Rocm | N
     rocm = rocm or _rocm_before(order.place, problems)
     planner = Planner(order, table, trees, tuple(interpreters))
     plan = planner.plan(rocm, unsure=True)
+    downloads = _downloads(plan, table, trees, problems)
     unpacking = _unpacking(order) if rocm.origin == "unknown" else None
     advice = _require_ready(order, plan, interpreters, problems, unpacking)
     if rocm.origin == "unknown":
         rocm = installed_rocm(order.place, Path(order.work_dir), os.environ, note=note)
         plan = planner.plan(rocm)
         advice = _require_ready(order, plan, interpreters, ())
-    for text in (*order.notes, *plan.notes, *advice, planner.jobs.why):
+    for text in (*order.notes, *downloads, *plan.notes, *advice, planner.jobs.why):
         note(text)
     target = (
         place_environment(order.place, os.environ) if order.install_wheels or order.wanted.editable else None
@@ -105,6 +107,23 @@ def _trees(order: Order, table: RecipeTable, problems: list[Problem]) -> dict[st
                 problems.append(problem_of(error))
             found[project] = absent_tree(recipe, Path(where))
     return found
+
+
+def _downloads(
+    plan: FamilyPlan, table: RecipeTable, trees: Mapping[str, SourceFacts], problems: list[Problem]
+) -> tuple[str, ...]:
+    """What may be downloaded by the builds themselves, as notes; what is certain to be is a problem."""
+    notes: list[str] = []
+    for project in dict.fromkeys(build.project for build in plan.builds):
+        recipe, tree = table.get(project), trees[project]
+        if recipe.local_version:
+            # What stands on torch was searched when it was ordered, and is kept from the network.
+            continue
+        directory, on_cmake = Path(tree.directory), tree.backend.startswith("scikit_build_core")
+        found = reached_downloads(directory, tree.setup, cmake=on_cmake)
+        problems += download_problems(project, found, recipe.fetches, directory)
+        notes += download_notes(project, found, recipe.fetches)
+    return tuple(notes)
 
 
 def _interpreters(pythons: Sequence[str], problems: list[Problem]) -> dict[str, Interpreter]:

@@ -1,197 +1,98 @@
-"""Downloads in the build of a project, found by reading its setup.py and CMake files, never by running them.
+"""Downloads in the build of a project, found by reading its setup.py, what that imports, and its CMake files,
+never by running them.
 
 What is done in any case is told apart from what a condition or a function may keep from being done.
 """
 
 from __future__ import annotations
 
-import ast
-import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
 
-from rocwright.system.files import walk_files
+from rocwright.builder.before.cmake_files import Lists, cmake_files, in_cmake
+from rocwright.builder.before.fetching import Download, fetching_call, only_what_lacks, updates_submodules
+from rocwright.builder.before.needs import Problem
+from rocwright.builder.before.reach import Reached, Script
 
-# Functions by their last name, and what a command line begins with that fetches.
-_CALLS = {
-    "urlretrieve": "urlretrieve",
-    "urlopen": "urlopen",
-    "download_url_to_file": "download_url_to_file",
-    "snapshot_download": "snapshot_download",
-    "hf_hub_download": "hf_hub_download",
-}
-_MODULES = {"requests": ("get", "request", "Session"), "httpx": ("get", "stream"), "wget": ("download",)}
-_COMMANDS = re.compile(
-    r"(?:^|[\s;&|/])(?P<what>git\s+(?:clone|fetch|pull|submodule\s+(?:update|sync))|curl|wget|pip3?\s+install"
-    r"|conda\s+install|apt(?:-get)?\s+install)\b"
-)
-_RUNNERS = frozenset(
-    ("run", "call", "check_call", "check_output", "Popen", "system", "popen", "getoutput", "spawn")
-)
-# Commands that only ask whether another is there.
-_ASKING = frozenset(("which", "where", "type", "command", "hash"))
-_CMAKE = re.compile(
-    r"\b(?P<what>if|elseif|else|endif|function|endfunction|macro|endmacro|FetchContent_Declare|ExternalProject_Add"
-    r"|CPMAddPackage|file|execute_process)\s*\(",
-    re.IGNORECASE,
-)
-_QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
-_QUOTED_OR_PAREN = re.compile(rf"{_QUOTED.pattern}|[()]", re.DOTALL)
-_REMOTE = re.compile(r"\b(GIT_REPOSITORY|URL|GITHUB_REPOSITORY|SVN_REPOSITORY)\b|gh:|://")
-# A project's own: what others have built into it has its own rules, and no part in this build.
-_OTHERS = frozenset(
-    ("third_party", "third-party", "3rdparty", "external", "build", ".git", "tests", "test", "docs")
-)
-
-
-class Download(msgspec.Struct, frozen=True):
-    """A place in a build that fetches something: `file` below the tree, its line, what is there.
-
-    `certain`: it is done in any build that comes there; else a condition or a function stands before it.
-    """
-
-    file: str
-    line: int
-    what: str
-    certain: bool
-
-    def __str__(self) -> str:
-        return f"{self.file}, line {self.line}: {self.what}"
+# So many are named.
+_SHOWN = 4
 
 
 def find_downloads(directory: Path, *, cmake: bool) -> tuple[Download, ...]:
-    """Downloads in setup.py and, where CMake has a part in the build, in the project's CMake files."""
-    found = list(_in_python(directory / "setup.py", "setup.py"))
-    for path in _cmake_files(directory) if cmake else ():
-        found += _in_cmake(path, path.relative_to(directory).as_posix())
+    """Downloads in setup.py and the modules that it imports and, where CMake has a part in the build, in all
+    of the project's CMake files, whether the build comes to them or not.
+    """
+    found = list(_in_python(Script(directory / "setup.py").every_call(), directory))
+    for path in cmake_files(directory) if cmake else ():
+        found += in_cmake(path, path.relative_to(directory).as_posix())
     return tuple(found)
 
 
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""
+def reached_downloads(directory: Path, setup: str = ".", *, cmake: bool = False) -> tuple[Download, ...]:
+    """Downloads that the build of a tree comes to, from setup.py in the directory `setup` below it and from
+    the CMakeLists.txt of the tree, which is followed where one of its scripts runs `cmake`, or with `cmake`.
 
-
-# -- Python
-
-
-def _in_python(path: Path, name: str) -> Iterator[Download]:
-    try:
-        tree = ast.parse(_text(path))
-    except (SyntaxError, ValueError):
-        # What it does then, the build will say.
-        return
-    functions = {node.name: node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
-    certain: set[ast.AST] = set()
-    pending: list[ast.AST] = list(tree.body)
-    while pending:
-        node = pending.pop()
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)):
-            continue
-        certain.add(node)
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-            called = functions.pop(node.func.id, None)
-            pending += called.body if called is not None else []
-        pending += _in_any_case(node)
-    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
-    for call in sorted(calls, key=lambda node: (node.lineno, node.col_offset)):
-        what = _fetching(call)
-        if what:
-            yield Download(name, call.lineno, what, call in certain)
-
-
-def _in_any_case(node: ast.AST) -> Iterable[ast.AST]:
-    """What of a statement or expression is evaluated whatever comes, and ends the build when it fails."""
-    if isinstance(node, (ast.If, ast.While, ast.IfExp)):
-        return [node.test]
-    if isinstance(node, ast.Try) and node.handlers:
-        return node.finalbody
-    return ast.iter_child_nodes(node)
-
-
-def _fetching(call: ast.Call) -> str:
-    """What a call fetches with; empty for other calls."""
-    last = getattr(call.func, "attr", getattr(call.func, "id", ""))
-    if last in _CALLS:
-        return _CALLS[last]
-    owner = getattr(getattr(call.func, "value", None), "id", "")
-    if last in _MODULES.get(owner, ()):
-        return f"{owner}.{last}"
-    if last in _RUNNERS and call.args:
-        command = " ".join(_words(call.args[0]))
-        found = None if {*command.split()[:1]} & _ASKING else _COMMANDS.search(command)
-        return " ".join(found["what"].split()) if found else ""
-    return ""
-
-
-def _words(node: ast.AST) -> Iterator[str]:
-    """The plain texts of an expression, in order: of a list of words, of a text with values in it."""
-    if isinstance(node, ast.Constant):
-        if isinstance(node.value, str):
-            yield node.value
-    elif isinstance(node, (ast.List, ast.Tuple)):
-        for each in node.elts:
-            yield from _words(each) if isinstance(each, ast.Constant) else ("?",)
-    elif isinstance(node, ast.JoinedStr):
-        yield "".join(str(each.value) if isinstance(each, ast.Constant) else "?" for each in node.values)
-    elif isinstance(node, ast.BinOp):
-        yield from _words(node.left)
-        yield from _words(node.right)
-    elif isinstance(node, ast.Call):
-        # "…".split(), "…".format(…)
-        yield from _words(getattr(node.func, "value", ast.Constant(0)))
-
-
-# -- CMake
-
-
-def _cmake_files(directory: Path) -> list[Path]:
-    return [
-        path
-        for path in walk_files(directory)
-        if (path.name == "CMakeLists.txt" or path.suffix == ".cmake")
-        and not _OTHERS.intersection(path.relative_to(directory).parts[:-1])
+    Certain are only those that no build without a network can do without, as far as that can be read; it is
+    better to be silent than to stop a build that would have worked. So what only fetches where something is
+    missing (pip install, git fetch) is not certain, nor is an address or a path in a variable, a CMake
+    function, a module of CMAKE_MODULE_PATH, or a method of a setuptools command; what a program that is run
+    does is not seen. Submodules are not told here: empty ones are found by looking at the tree.
+    """
+    script = Script(directory / setup / "setup.py")
+    found = [
+        msgspec.structs.replace(each, certain=each.certain and not only_what_lacks(each.what))
+        for each in _in_python(script.calls(), directory)
+        if not updates_submodules(each.what)
     ]
+    if cmake or script.says("cmake"):
+        found += Lists(directory).found
+    return tuple(found)
 
 
-def _in_cmake(path: Path, name: str) -> Iterator[Download]:
-    text = re.sub(
-        r"#\[\[.*?\]\]|#[^\n]*", lambda found: re.sub(r"[^\n]", " ", found[0]), _text(path), flags=re.DOTALL
-    )
-    depth = 0
-    for found in _CMAKE.finditer(_QUOTED.sub(lambda found: " " * len(found[0]), text)):
-        what, args = found["what"].lower(), _arguments(text, found.end())
-        if what in ("if", "function", "macro"):
-            depth += 1
-        elif what.startswith("end"):
-            depth -= 1
-        elif _fetches(what, args):
-            line = text.count("\n", 0, found.start()) + 1
-            first = args.split()[:1]
-            # What a file for others to include does, depends on who includes it.
-            certain = depth == 0 and path.name == "CMakeLists.txt"
-            yield Download(name, line, f"{found['what']}({' '.join(first)} …)", certain)
+def unknown(downloads: Sequence[Download], fetches: Collection[str]) -> list[Download]:
+    """Those in files that the row of a project (`fetches`, "setup.py: what") does not name."""
+    known = {text.partition(":")[0].strip() for text in fetches}
+    return [each for each in downloads if each.file not in known]
 
 
-def _arguments(text: str, start: int) -> str:
-    """What stands between the parenthesis before `start` and the one that closes it."""
-    depth = 1
-    for found in _QUOTED_OR_PAREN.finditer(text, start):
-        depth += {"(": 1, ")": -1}.get(found[0], 0)
-        if not depth:
-            return text[start : found.start()]
-    return text[start:]
+def listed(items: Sequence[object]) -> str:
+    """The first of them, and how many more there are."""
+    shown = "; ".join(map(str, items[:_SHOWN]))
+    return shown + (f"; and {len(items) - _SHOWN} more" if len(items) > _SHOWN else "")
 
 
-def _fetches(what: str, args: str) -> bool:
-    if what == "file":
-        return re.match(r"\s*DOWNLOAD\b", args) is not None
-    if what == "execute_process":
-        return _COMMANDS.search(" ".join(args.replace('"', " ").split())) is not None
-    return what in ("fetchcontent_declare", "externalproject_add", "cpmaddpackage") and bool(
-        _REMOTE.search(args)
-    )
+def download_problems(
+    project: str, downloads: Sequence[Download], fetches: Collection[str], directory: Path
+) -> Iterator[Problem]:
+    """What is certain to be downloaded by a build of the family, which nothing keeps from the network."""
+    certain = [each for each in unknown(downloads, fetches) if each.certain]
+    if certain:
+        yield Problem(
+            f"{project}: its build downloads: {listed(certain)}",
+            "bring that by hand and let its build take it; or give it a row in your rocwright.toml that "
+            f'knows of it: [[recipes.recipe]], project = "{project}", fetches = ["{certain[0].file}: …"], …',
+            str(directory),
+        )
+
+
+def download_notes(project: str, downloads: Sequence[Download], fetches: Collection[str]) -> Iterator[str]:
+    """What a build of the family may download."""
+    perhaps = [each for each in unknown(downloads, fetches) if not each.certain]
+    if perhaps:
+        # One of each directory first, as many are alike there.
+        first = {Path(each.file).parent: each for each in reversed(perhaps)}.values()
+        rest = [each for each in perhaps if each not in first]
+        yield (
+            f"{project}: its build may download, by conditions of its own, and is not kept from the network: "
+            f"{listed([*reversed(first), *rest])}"
+        )
+
+
+def _in_python(calls: Iterator[Reached], root: Path) -> Iterator[Download]:
+    for each in calls:
+        what = fetching_call(each.call)
+        if what:
+            name = each.path.relative_to(root).as_posix()
+            yield Download(name, each.call.lineno, what, each.certain)

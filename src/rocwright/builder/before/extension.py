@@ -11,7 +11,8 @@ from pathlib import Path
 
 import msgspec
 
-from rocwright.builder.before.downloads import Download, find_downloads
+from rocwright.builder.before.downloads import find_downloads, listed, unknown
+from rocwright.builder.before.fetching import Download
 from rocwright.builder.before.needs import Problem
 from rocwright.builder.decide.extension import Extension, Kind, contradicted
 from rocwright.errors import RocwrightError
@@ -23,8 +24,6 @@ _TORCHS = frozenset(("BuildExtension", "CUDAExtension", "CppExtension"))
 _FINDS_TORCH = re.compile(r"find_package\s*\(\s*Torch\b|\bTORCH_LIBRARIES\b|\bTorch_DIR\b", re.IGNORECASE)
 _NO_SOURCES = frozenset(("build", "dist", ".git"))
 _NOTHING: Mapping[str, str] = {}
-# So many are named.
-_SHOWN = 4
 
 
 class ExtensionFacts(msgspec.Struct, frozen=True):
@@ -76,10 +75,10 @@ def extension_problems(
         )
     for what, next_step in contradicted(project, facts.requires, given):
         yield Problem(what, next_step, where)
-    certain = [each for each in _unknown(row, facts) if each.certain]
+    certain = [each for each in unknown(facts.downloads, row.fetches) if each.certain]
     if certain:
         yield Problem(
-            f"{project}: its build downloads: {_some(certain)}",
+            f"{project}: its build downloads: {listed(certain)}",
             "bring that by hand and let its build take it, or give --allow-downloads",
             where,
         )
@@ -87,16 +86,16 @@ def extension_problems(
 
 def extension_notes(row: Extension, facts: ExtensionFacts, targets: int) -> Iterator[str]:
     """What the user should know of its build."""
-    perhaps = [each for each in _unknown(row, facts) if not each.certain]
+    perhaps = [each for each in unknown(facts.downloads, row.fetches) if not each.certain]
     if perhaps:
         yield (
-            f"{row.project}: its build may download, and is kept from the network: {_some(perhaps)} "
+            f"{row.project}: its build may download, and is kept from the network: {listed(perhaps)} "
             "(--allow-downloads lets it)"
         )
     if facts.missing:
         yield (
-            f"{row.project}: headers that setup.py looks for are not there: {_some(facts.missing)}; an sdist "
-            f"may lack submodules, which the repository has (--project git+https://…@TAG#{row.project})"
+            f"{row.project}: headers that setup.py looks for are not there: {listed(facts.missing)}; an "
+            f"sdist may lack submodules, which the repository has (--project git+https://…@TAG#{row.project})"
         )
     if row.hours_per_target:
         hours = row.hours_per_target * max(targets, 1)
@@ -107,17 +106,6 @@ def extension_notes(row: Extension, facts: ExtensionFacts, targets: int) -> Iter
     elif facts.device:
         count = "one device source" if facts.device == 1 else f"{facts.device} device sources"
         yield f"{row.project}: {count}, compiled for each GPU target"
-
-
-def _unknown(row: Extension, facts: ExtensionFacts) -> list[Download]:
-    """Downloads that its row does not name."""
-    known = {text.partition(":")[0].strip() for text in row.fetches}
-    return [each for each in facts.downloads if each.file not in known]
-
-
-def _some(items: tuple[object, ...] | list[Download]) -> str:
-    shown = "; ".join(map(str, items[:_SHOWN]))
-    return shown + (f"; and {len(items) - _SHOWN} more" if len(items) > _SHOWN else "")
 
 
 # -- how HIP is switched on

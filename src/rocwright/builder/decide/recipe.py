@@ -78,6 +78,7 @@ class Recipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     local_version: bool = False
     finds_torch: bool = False
     targets_env: dict[str, str] = {}
+    fetches: tuple[str, ...] = ()
     env: dict[str, str] = {}
     env_linux: dict[str, str] = {}
     env_windows: dict[str, str] = {}
