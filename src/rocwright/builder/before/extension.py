@@ -15,6 +15,7 @@ from rocwright.builder.before.downloads import find_downloads, listed, unknown
 from rocwright.builder.before.fetching import Download
 from rocwright.builder.before.needs import Problem
 from rocwright.builder.decide.extension import Extension, Kind, contradicted
+from rocwright.builder.decide.recipe import cpu_time
 from rocwright.errors import RocwrightError
 from rocwright.system.files import walk_files
 from rocwright.wheel.source_tree import build_requires, pyproject_table
@@ -97,15 +98,21 @@ def extension_notes(row: Extension, facts: ExtensionFacts, targets: int) -> Iter
             f"{row.project}: headers that setup.py looks for are not there: {listed(facts.missing)}; an "
             f"sdist may lack submodules, which the repository has (--project git+https://…@TAG#{row.project})"
         )
-    if row.hours_per_target:
-        hours = row.hours_per_target * max(targets, 1)
-        yield (
-            f"{row.project}: about {hours:.1f} CPU hours, {row.hours_per_target:.1f} for each GPU target; "
-            f"its largest file takes {row.unit_memory / 1e9:.1f} GB (an estimate)"
-        )
+    yield from _cost(row, facts, max(targets, 1))
+
+
+def _cost(row: Extension, facts: ExtensionFacts, targets: int) -> Iterator[str]:
+    hours = row.hours_per_target
+    if hours:
+        cost = f"{cpu_time(hours)} for each GPU target"
+        if targets > 1:
+            cost += f", {cpu_time(hours * targets)} for {targets}"
     elif facts.device:
         count = "one device source" if facts.device == 1 else f"{facts.device} device sources"
-        yield f"{row.project}: {count}, compiled for each GPU target"
+        cost = f"{count}, compiled for each GPU target"
+    else:
+        return
+    yield f"{row.project}: {cost}; its largest file takes {row.unit_memory / 1e9:.1f} GB (an estimate)"
 
 
 # -- how HIP is switched on

@@ -13,7 +13,7 @@ import msgspec
 from rocwright.builder.decide.environment import planned_version, project_suffix
 from rocwright.builder.decide.plan import CACHES, BuildPlan, BuildRequest
 from rocwright.builder.decide.project import Circumstances, plan_project
-from rocwright.builder.decide.recipe import Recipe, RecipeTable
+from rocwright.builder.decide.recipe import Recipe, RecipeTable, cpu_time
 from rocwright.builder.decide.tree import SourceFacts
 from rocwright.builder.rocm.rocm import VERSION, Rocm
 from rocwright.errors import UsageError
@@ -269,8 +269,8 @@ def _cost(wanted: BuildRequest, table: RecipeTable, recipes: Sequence[Recipe]) -
     each = sum(recipe.hours_per_target for recipe in costly)
     names = " and ".join(recipe.project for recipe in costly)
     return [
-        f"{len(wanted.targets)} GPU targets: compiling {names} takes about {each:.1f} CPU hours more for "
-        f"each after the first (an estimate), {each * more:.0f} CPU hours more than for one. "
+        f"{len(wanted.targets)} GPU targets: compiling {names} takes {cpu_time(each)} more for "
+        f"each after the first (an estimate), {cpu_time(each * more)} more than for one. "
         "Give --pytorch-rocm-arch to build for fewer"
     ]
 

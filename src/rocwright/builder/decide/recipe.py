@@ -141,6 +141,14 @@ class Recipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return self.env | (self.env_windows if platform == "windows" else self.env_linux)
 
 
+def cpu_time(hours: float) -> str:
+    """An estimate of a time of CPU, for people."""
+    if hours >= 1:
+        return f"about {hours:.1f} CPU hours"
+    minutes = round(hours * 60)
+    return f"about {minutes} CPU minute{'s' * (minutes != 1)}" if minutes else "less than a CPU minute"
+
+
 class FlashAttention(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Target prefixes that aotriton's flash attention is built for."""
 

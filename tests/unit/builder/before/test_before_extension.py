@@ -6,7 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from rocwright.builder.before.extension import extension_notes, extension_problems, look_at_extension
+from rocwright.builder.before.extension import (
+    ExtensionFacts,
+    extension_notes,
+    extension_problems,
+    look_at_extension,
+)
 from rocwright.builder.decide.extension import Extension
 from trees import write
 
@@ -203,8 +208,24 @@ def test_missing_headers_and_what_it_costs_are_told(tmp_path: Path) -> None:
     missing, cost = extension_notes(row, facts, 2)
     assert "tiny: headers that setup.py looks for are not there: csrc/ck/include; third_party/cub" in missing
     assert cost == (
-        "tiny: about 0.5 CPU hours, 0.2 for each GPU target; its largest file takes 3.0 GB (an estimate)"
+        "tiny: about 15 CPU minutes for each GPU target, about 30 CPU minutes for 2; "
+        "its largest file takes 3.0 GB (an estimate)"
     )
     assert list(extension_notes(Extension("tiny"), facts, 2))[1] == (
-        "tiny: one device source, compiled for each GPU target"
+        "tiny: one device source, compiled for each GPU target; its largest file takes 2.0 GB (an estimate)"
     )
+
+
+@pytest.mark.parametrize(
+    ("hours", "told"),
+    [
+        (0.007, "less than a CPU minute for each GPU target, about 1 CPU minute for 3;"),
+        (0.04, "about 2 CPU minutes for each GPU target, about 7 CPU minutes for 3;"),
+        (0.8, "about 48 CPU minutes for each GPU target, about 2.4 CPU hours for 3;"),
+        (2.0, "about 2.0 CPU hours for each GPU target, about 6.0 CPU hours for 3;"),
+    ],
+)
+def test_what_takes_little_is_told_in_minutes(hours: float, told: str) -> None:
+    row = Extension("tiny", hours_per_target=hours)
+    (cost,) = extension_notes(row, ExtensionFacts("torch"), 3)
+    assert told in cost
