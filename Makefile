@@ -100,8 +100,8 @@ bench: $(VENV)/.dev demo  ## measure the demo and the writing of wheels; each be
 	$(BIN)/python benchmarks/wheel_write.py $(WORK)/rocm/lib --json $(RESULTS)/wheel.json $(WORSE); \
 	$(BIN)/python benchmarks/demo.py --work-dir $(WORK)-bench --json $(RESULTS)/demo.json $(WORSE); exit $$worst
 
-bench-kpack: $(ROCM)  ## measure the split of device code on the distribution's rocSPARSE (KPACK_ARGS=...)
-	@$(BIN)/python benchmarks/kpack.py $(ROCM)/lib/librocsparse.so.0.1 --json $(RESULTS)/kpack.json $(KPACK_ARGS)
+bench-kpack: $(ROCM)  ## measure the split of device code on the distribution's rocSPARSE and two published wheels (KPACK_ARGS=...)
+	@$(BIN)/python benchmarks/kpack.py $(ROCM)/lib/librocsparse.so.0.1 --published $(WORK)-kpack --json $(RESULTS)/kpack.json $(KPACK_ARGS)
 
 bench-sdk: $(ROCM)  ## measure the Python packages of the distribution's ROCm: made, installed, used (SDK_ARGS=...)
 	@$(BIN)/python benchmarks/sdk.py $(ROCM) $(WORK)-sdk --json $(RESULTS)/sdk.json $(SDK_ARGS)
@@ -149,7 +149,7 @@ screenshots: $(VENV)/.dev  ## take the pictures of the documentation again, with
 	@ROCWRIGHT_PICTURES=$(CURDIR)/docs/images $(BIN)/python -m pytest -q -k picture tests/real/store/test_landing.py tests/real/gputest/test_report_page.py tests/real/pipeline/test_pipeline_page.py tests/real/test_docs_pages.py
 
 clean:  ## remove what the commands made, but not downloaded packages
-	rm -rf $(VENV) $(WORK) $(ROCM) $(WORK)-bench $(WORK)-sdk $(WORK)-check $(WORK)-sources $(WORK)-build $(WORK)-gputest $(WORK)-user $(WORK)-faults docs/_build
+	rm -rf $(VENV) $(WORK) $(ROCM) $(WORK)-bench $(WORK)-kpack $(WORK)-sdk $(WORK)-check $(WORK)-sources $(WORK)-build $(WORK)-gputest $(WORK)-user $(WORK)-faults docs/_build
 
 requirements: $(VENV)/.ready  ## resolve what CI installs again, with hashes: .github/requirements*.txt
 	$(LOCK) --extra dev -o .github/requirements-dev.txt

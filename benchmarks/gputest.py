@@ -23,10 +23,10 @@ TESTS = 1000
 FILES = (1, 50)
 
 
-def write_tests(directory: Path, files: int) -> None:
-    """`TESTS` tests over so many files."""
+def write_tests(directory: Path, tests: int, files: int) -> None:
+    """So many tests over so many files."""
     fresh(directory, made=True)
-    each = TESTS // files
+    each = tests // files
     for number in range(files):
         lines = (f"def test_{test}():\n    assert {test} + 1 == {test + 1}\n\n\n" for test in range(each))
         (directory / f"test_{number:02}.py").write_text("".join(lines))
@@ -53,9 +53,9 @@ def isolated(directory: Path, workers: int) -> dict[str, object]:
     return {"passed": passed, "worker_starts": done.worker_starts}
 
 
-def compare(directory: Path, files: int, workers: int, runs: int) -> Row:
+def compare(directory: Path, tests: int, files: int, workers: int, runs: int) -> Row:
     """Both sides in turn; all tests have to pass."""
-    write_tests(directory, files)
+    write_tests(directory, tests, files)
     ours = [sys.executable, Path(__file__).resolve(), directory, "--side", "isolated"]
     xdist = [sys.executable, "-m", "pytest", "-q", "-n", str(workers), "-p", "no:cacheprovider"]
     # At its end pytest removes what earlier sessions of anybody left in the usual place: not measured here.
@@ -66,8 +66,8 @@ def compare(directory: Path, files: int, workers: int, runs: int) -> Row:
     }
     measured = turns(sides, runs)
     for ran in [one for side in measured.ran.values() for one in side]:
-        assert f'"passed": {TESTS}' in ran.output or f"{TESTS} passed" in ran.output, ran.output
-    what = f"{TESTS:,} trivial tests in {files} file{'s' * (files > 1)}, each isolated, {workers} workers"
+        assert f'"passed": {tests}' in ran.output or f"{tests} passed" in ran.output, ran.output
+    what = f"{tests:,} trivial tests in {files} file{'s' * (files > 1)}, each isolated, {workers} workers"
     against, both = "pytest-xdist with as many", ("ours", "xdist")
     name = f"{files} files"
     return compared(name, what, measured, against=against, sides=both, cpu=MOST, wall=MOST, threads=workers)
@@ -79,6 +79,8 @@ def main() -> int:
     parser = report.parser
     parser.add_argument("work", type=Path, help="where the tests are written")
     parser.add_argument("--workers", type=int, default=min(4, os.cpu_count() or 1))
+    parser.add_argument("--tests", type=int, default=TESTS, help="how many trivial tests there are")
+    parser.add_argument("--files", type=int, action="append", help="over how many files; may be repeated")
     parser.add_argument("--torch", type=Path, metavar="PYTHON", help="measure lost processes, on this torch")
     parser.add_argument("--rounds", type=int, default=2, help="how often each of them is lost")
     parser.add_argument("--side", choices=("isolated",), help="run one side only, in this process")
@@ -86,9 +88,9 @@ def main() -> int:
     if options.side:
         print(json.dumps(isolated(options.work, options.workers)))
         return 0
-    for files in FILES:
+    for files in options.files or FILES:
         directory = options.work.resolve() / f"files-{files}"
-        report.add(compare(directory, files, options.workers, options.runs))
+        report.add(compare(directory, options.tests, files, options.workers, options.runs))
     if options.torch is not None:
         report.add(crashes(options.torch.absolute(), options.work.resolve() / "crashes", options.rounds))
     return report.finish()

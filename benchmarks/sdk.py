@@ -1,8 +1,8 @@
 """What making Python packages of ROCm costs, against the least it could cost, and what they cost in use.
 
 ``python benchmarks/sdk.py ROCM WORK``: ROCM is the distribution's installation; WORK is for `rocwright kpack
-split` of it, which is kept, and for everything else, which is not. Both sides of a comparison (the floor's is
-`sdk_floor.py`) run in processes of their own, in turn, with the inputs in the page cache.
+split` of it, which is kept (`kept.py`), and for everything else, which is not. Both sides of a comparison
+(the floor's is `sdk_floor.py`) run in processes of their own, in turn, with the inputs in the page cache.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from kept import identity, kept, spoiled
 from measured import CORES, ROCWRIGHT, Command, Side, Watched, disk_bytes, fresh, middle, run, sha256, turns
 from results import Figure, Report, Row, compared, ended, row, seconds, shown
 from sdk_runtime import UV, runtime
@@ -26,6 +27,8 @@ MOST_MEMORY = 300_000_000
 MOST_EXTRA_DISK = 1_000_000
 MOST_RERUN_S = 1.0
 LEGACY_FAMILY = "debian12"
+# The code that decides what a split ROCm is.
+SPLITTING = ("binary", "device_code", "model", "system")
 
 
 @dataclass(frozen=True)
@@ -127,7 +130,8 @@ def rerun(source: Path, target: Path) -> Row:
     with Watched() as watched:
         runs = [run(command, sample=False) for _ in range(5)]
     file = max(source.rglob("*.h"), key=lambda path: path.stat().st_size)
-    fooled = with_other_content(file, lambda: run(command, sample=False).said["unchanged"])
+    with spoiled(source):
+        fooled = with_other_content(file, lambda: run(command, sample=False).said["unchanged"])
     figures = [
         seconds("wall", middle((done.wall for done in runs), 3), watched.load, MOST_RERUN_S),
         seconds("CPU", middle((done.cpu for done in runs), 3), watched.load),
@@ -212,12 +216,13 @@ def main() -> int:
     report.parser.add_argument("work", type=Path)
     report.parser.add_argument("--only", choices=("kpack", "legacy"))
     options = report.parse()
-    rocm, split = options.rocm.resolve(), options.work.resolve() / "split"
-    if not split.exists():
-        beside = fresh(split.with_name("split.new"))
-        run([ROCWRIGHT, "kpack", "split", rocm, "--output-dir", beside], sample=False)
-        beside.rename(split)
-    scratch = fresh(options.work.resolve() / "scratch", made=True)
+    rocm, work = options.rocm.resolve(), options.work.resolve()
+
+    def make(place: Path) -> None:
+        run([ROCWRIGHT, "kpack", "split", rocm, "--output-dir", place], sample=False)
+
+    split = kept(work, "split", identity(SPLITTING, rocm), make)
+    scratch = fresh(work / "scratch", made=True)
     try:
         if options.only != "legacy":
             kpack(report, split, scratch, options.runs)

@@ -26,11 +26,12 @@ NOT_IN_TABLES = {"bench-faults": "it counts findings: docs/reference/mutations.m
 README = (
     ("demo", "empty"),
     ("demo", "again"),
-    ("kpack", "split"),
+    ("kpack", "split rocsparse"),
     ("sdk", "kpack"),
     ("sdk", "plain"),
     ("by-hand", "reference"),
     ("check", "floor"),
+    ("check", "parsed"),
     ("store", "reversion"),
     ("pipeline", "plan"),
     ("sources", "hipify hit"),

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import re
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from xml.etree import ElementTree
 
 import msgspec
@@ -17,6 +19,10 @@ import generate
 from blocks import growth
 from blocks import measured as tables
 from blocks.measured import measured, results
+from needs import need, needs
+from oracle import fatbin_walk
+from real import corpus
+from wheels import ANY, write_wheel
 
 LOADED, Load, Ran, Side, Turns = measured.LOADED, measured.Load, measured.Ran, measured.Side, measured.Turns
 Figure, Report, compared, ended, row, seconds = (
@@ -98,15 +104,129 @@ def test_make_tells_the_worst_of_several_and_runs_them_all(
     assert re.findall(r"Error \d+", done.stderr) == told, done.stderr
 
 
+def load(script: str) -> ModuleType:
+    """A benchmark as a module, under a name that no package has."""
+    spec = importlib.util.spec_from_file_location(f"benchmark_{script}", BENCHMARKS / f"{script}.py")
+    assert spec is not None and spec.loader is not None
+    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def compressed_library(place: Path) -> Path:
+    """A wheel with a library of compressed bundles, and one that is none."""
+    need("gcc")
+    library = load("kpack").synthetic(place / "library", 2, compressed=True)
+    content = {"part/lib/libpart.so.1": library.read_bytes(), "part/libother.so": "INPUT(libpart.so.1)"}
+    return write_wheel(place, "part", "1.0", content)
+
+
+def small_wheel(place: Path) -> Path:
+    """A wheel of two modules."""
+    return write_wheel(place, "part", "1.0", {"part/__init__.py": "", "part/other.py": "A = 1\n"}, tag=ANY)
+
+
+# Words of the command line, and what makes its input.
+TWICE = {
+    "cli": "",
+    "detect": "",
+    "pipeline": "",
+    "store_index": "",
+    "store_durable": "",
+    "gputest": "work --tests 5 --files 1 --workers 1",
+    "kpack": (compressed_library, "--only split"),
+    "check": (small_wheel, "--wheel"),
+}
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("script", ["cli", "detect", "pipeline", "store_index"])
+@pytest.mark.parametrize("script", TWICE)
 def test_a_benchmark_runs_twice(script: str, tmp_path: Path) -> None:
     file = tmp_path / "results.json"
     command = [sys.executable, BENCHMARKS / f"{script}.py", "--runs", "1", "--json", file]
+    match TWICE[script]:
+        case str(words):
+            command += words.split()
+        case (make, words):
+            command += [*words.split(), make(tmp_path / "input")]
     for _ in range(2):
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
         assert done.returncode == ("missed: " in done.stdout), done.stdout + done.stderr
     assert results.read_results(file).rows
+
+
+def test_a_kept_input_is_made_again_when_what_makes_it_is_other(tmp_path: Path) -> None:
+    kept, made = load("kept"), list[str]()
+
+    def make(place: Path) -> None:
+        place.mkdir()
+        (place / "file").touch()
+        made.append(place.name)
+
+    # What earlier editions kept, and half of an input.
+    (tmp_path / "split" / "old").mkdir(parents=True)
+    (tmp_path / "split-1.new").mkdir()
+    (tmp_path / "splinter").mkdir()
+    for of in ("1", "1", "2"):
+        assert kept.kept(tmp_path, "split", of, make) == tmp_path / f"split-{of}"
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["splinter", f"split-{of}"]
+    assert made == ["split-1.new", "split-2.new"]
+
+
+def test_an_input_that_was_changed_and_not_put_back_is_made_again(tmp_path: Path) -> None:
+    kept = load("kept")
+
+    def make(place: Path) -> None:
+        place.write_text("good", encoding="utf-8")
+
+    place = kept.kept(tmp_path, "split", "1", make)
+    with kept.spoiled(place):
+        place.write_text("bad", encoding="utf-8")
+    assert kept.kept(tmp_path, "split", "1", make).read_text(encoding="utf-8") == "bad"
+    with pytest.raises(KeyboardInterrupt), kept.spoiled(place):
+        raise KeyboardInterrupt
+    assert kept.kept(tmp_path, "split", "1", make).read_text(encoding="utf-8") == "good"
+    assert list(tmp_path.iterdir()) == [place]
+
+
+def test_an_input_is_named_by_code_and_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept, code, rocm = load("kept"), tmp_path / "code", tmp_path / "rocm"
+    monkeypatch.setattr(kept, "SOURCES", code)
+    (code / "wheel").mkdir(parents=True)
+    (rocm / "lib").mkdir(parents=True)
+    names = []
+    for path, text in (
+        (code / "wheel" / "write.py", "a"),
+        (code / "wheel" / "write.py", "b"),
+        (rocm / "lib" / "librocm.so.5", "a"),
+        (rocm / "lib" / "librocm.so.6", "a"),
+        (rocm / "lib" / "librocm.so.6", "ab"),
+        (code / "wheel" / "write.pyc", "other compiled code"),
+        (code / "other.py", "another room"),
+    ):
+        path.write_text(text, encoding="utf-8")
+        names.append(kept.identity(("wheel",), rocm))
+    assert len(set(names)) == 5 and names[4:] == names[-1:] * 3
+
+
+@pytest.mark.parametrize("compressed", [False, True])
+@needs("gcc")
+def test_the_floor_of_a_split_compresses_the_same_code(compressed: bool, tmp_path: Path) -> None:
+    kpack = load("kpack")
+    with kpack.inputs_of(kpack.synthetic(tmp_path, 2, compressed=compressed)) as (one,):
+        handle = os.open(one.path, os.O_RDONLY)
+        code = [bytes(each) for bundle in one.bundles for each in kpack.code_of(handle, bundle, hashed=True)]
+        os.close(handle)
+        walked = fatbin_walk.walk(one.path)
+        objects = [each.data for wrapper in walked for each in wrapper.device.values()]
+    assert code == objects
+    told = "4 code objects in 2 compressed bundles of " if compressed else "4 code objects)"
+    assert told in str(one)
+
+
+def test_the_published_wheels_are_those_of_the_corpus() -> None:
+    for name in load("kpack").PUBLISHED:
+        assert corpus.item(name).kind == "pypi"
 
 
 @pytest.mark.parametrize("name", [name for name in tables.all_results() if name != "by-hand"])
@@ -116,8 +236,9 @@ def test_every_row_is_one_that_its_benchmark_writes(name: str) -> None:
     scripts += BENCHMARKS.glob(f"{name}_*.py")
     text = "".join(path.read_text(encoding="utf-8") for path in scripts)
     for one in tables.all_results()[name].rows:
-        made = re.sub(r"\d+", "{[a-z]+}", re.escape(one.id))
-        assert f'"{one.id}"' in text or re.search(made, text), one.id
+        # A number or a library's name may be put into it.
+        made = " ".join(rf"({re.escape(word)}|{{[a-z.]+}})" for word in one.id.split(" "))
+        assert re.search(f'"{made}"', text), one.id
 
 
 def test_the_readme_is_stale_when_a_figure_is_another(monkeypatch: pytest.MonkeyPatch) -> None:
