@@ -95,6 +95,7 @@ ELVES = {
     "hipdnn": Elf("libhipdnn_backend.so.1"),
     "plugin": Elf("libmiopen_plugin.so", ("MIOpen",)),
     "rocprof-sys": Elf("librocprof-sys.so.1", ("hsa", "sysdeps_elf")),
+    "profiler-hub": Elf("libprofiler-hub.so.2"),
     "clang": Elf(None, ("LLVM",), "$ORIGIN/../lib", program=True),
     "rocminfo": Elf(None, ("hsa",), "/opt/rocm/lib", program=True),
     "rocprof-sys-run": Elf(None, ("rocprof-sys",), program=True),
@@ -183,6 +184,8 @@ def _core(*, split: bool) -> Iterator[Row]:
     yield Row(run, _LLVM, "lib/llvm/bin/clang", link="clang-21")
     yield Row(run, _LLVM, "lib/llvm/bin/clang++", link="clang")
     yield Row(run, _LLVM, "bin/amdclang++", link="../lib/llvm/bin/clang++")
+    for name in ("clang-cl", "clang-cpp"):
+        yield Row(run, _LLVM, f"bin/amd{name}", link="../lib/llvm/bin/clang")
     yield Row(run, _LLVM, "bin/hipcc", b"#!/bin/sh\necho hipcc\n", executable=True)
     yield Row("amd-llvm_dev_generic", _LLVM, "lib/llvm/include/llvm/IR/Module.h", b"// LLVM\n")
 
@@ -222,6 +225,7 @@ def _core(*, split: bool) -> Iterator[Row]:
 def _profiler() -> Iterator[Row]:
     lib, run = "rocprofiler-systems_lib_generic", "rocprofiler-systems_run_generic"
     yield from _library(lib, _SYSTEMS, "lib/librocprof-sys.so.1.3", "rocprof-sys", "librocprof-sys.so.1")
+    yield from _library(lib, _SYSTEMS, "lib/libprofiler-hub.so.2.0", "profiler-hub", "libprofiler-hub.so.2")
     yield Row(lib, _SYSTEMS, "lib/rocprofiler-systems/lib.txt", b"payload\n")
     yield Row(lib, _SYSTEMS, "lib/python/site-packages/rocprofsys/__init__.py", b"")
     yield Row(lib, _SYSTEMS, "lib/cmake/rocprofiler-systems/config.cmake", b"# nobody's\n")

@@ -38,7 +38,8 @@ PROFILER_NAMES = ["rocprofiler-compute", "rocprofiler-systems"]
 
 CORE = words("""
 .info/version
-bin/amd-smi bin/amdclang++ bin/hipcc bin/rocminfo bin/rocprof-attach bin/rocprofv3
+bin/amd-smi bin/amdclang++ bin/amdclang-cl bin/amdclang-cpp bin/hipcc bin/rocminfo bin/rocprof-attach
+bin/rocprofv3
 include/CL/cl.h include/hip/hip_runtime.h
 lib/host-math/lib/librocm-openblas.so.0
 lib/libamd_comgr.so.3 lib/libamdhip64.so.7 lib/libhiprtc.so.7 lib/libhsa-runtime64.so.1
@@ -61,7 +62,7 @@ share/rccl/algorithms.xml
 PROFILER = words("""
 bin/rocprof-compute bin/rocprof-sys-run
 include/rocprofiler-systems/categories.h
-lib/librocprof-sys.so lib/librocprof-sys.so.1
+lib/libprofiler-hub.so lib/libprofiler-hub.so.2 lib/librocprof-sys.so lib/librocprof-sys.so.1
 lib/python/site-packages/rocprofsys/__init__.py
 lib/rocprofiler-systems/lib.txt
 libexec/rocprofiler-compute/base.py
@@ -248,6 +249,8 @@ def test_commands(found: dict[str, artifacts.Package]) -> None:
     assert found["rocm-sdk-core"].commands == {
         "amd-smi": "rocm_sdk_core._cli:amd_smi",
         "amdclang++": "rocm_sdk_core._cli:amdclangpp",
+        "amdclang-cl": "rocm_sdk_core._cli:amdclang_cl",
+        "amdclang-cpp": "rocm_sdk_core._cli:amdclang_cpp",
         "hipcc": "rocm_sdk_core._cli:hipcc",
         "rocminfo": "rocm_sdk_core._cli:rocminfo",
         "rocprof-attach": "rocm_sdk_core._cli:rocprof_attach",

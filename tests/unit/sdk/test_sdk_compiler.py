@@ -17,6 +17,8 @@ from trees import link, write
 
 MOVED = {
     "bin/amdclang++",
+    "bin/amdclang-cl",
+    "bin/amdclang-cpp",
     "bin/hipcc",
     "lib/llvm/bin/clang",
     "lib/llvm/bin/clang++",
@@ -90,6 +92,8 @@ def test_devel_has_what_moved(built: BuiltPackages, whole: BuiltPackages) -> Non
 def test_the_commands_move_along(found: dict[str, artifacts.Package]) -> None:
     assert found["rocm-sdk-devel"].commands == {
         "amdclang++": "rocm_sdk_devel._cli:amdclangpp",
+        "amdclang-cl": "rocm_sdk_devel._cli:amdclang_cl",
+        "amdclang-cpp": "rocm_sdk_devel._cli:amdclang_cpp",
         "hipcc": "rocm_sdk_devel._cli:hipcc",
     }
     assert set(found["rocm-sdk-core"].commands) == {"amd-smi", "rocminfo", "rocprof-attach", "rocprofv3"}
