@@ -72,6 +72,7 @@ class Manner:
     absent: set[str] = field(default_factory=set)
     cut: set[str] = field(default_factory=set)
     yanked: set[str] = field(default_factory=set)
+    requires_python: dict[str, str] = field(default_factory=dict)
     more: str = ""
     padding: int = 0
 
@@ -213,6 +214,8 @@ class _Handler(BaseHTTPRequestHandler):
                 more = f' data-core-metadata="sha256={hashlib.sha256(metadata_of(path)).hexdigest()}"'
             if name in index.manner.yanked:
                 more += ' data-yanked="broken"'
+            if name in index.manner.requires_python:
+                more += f' data-requires-python="{escape(index.manner.requires_python[name])}"'
             anchors.append(f'<a href="{escape(quote(base + name))}{digest}"{more}>{escape(name)}</a><br>\n')
         return "<!DOCTYPE html><html><body>" + "".join(anchors) + "</body></html>"
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.tags import Tag, compatible_tags, cpython_tags, parse_tag
 from packaging.utils import BuildTag, InvalidWheelFilename, NormalizedName, parse_wheel_filename
 from packaging.version import Version
@@ -97,6 +98,17 @@ def serves(tags: Iterable[str], python: str, platform: str) -> bool:
         for text in tags
         for tag in parse_tag(text)
     )
+
+
+def allows(requires_python: str | None, python: str) -> bool:
+    """Whether a Requires-Python is for that Python (`3.12`, `3.13t`)."""
+    try:
+        allowed = SpecifierSet(requires_python or "")
+    except InvalidSpecifier:
+        # Installers take no notice of a Requires-Python that they cannot read.
+        return True
+    # Some patch release is enough: >=3.12.4 is a Python 3.12.
+    return any(allowed.contains(f"{python.rstrip('t')}.{patch}") for patch in (0, 99))
 
 
 @dataclass(frozen=True)

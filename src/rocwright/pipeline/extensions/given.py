@@ -5,6 +5,7 @@ installed beside ROCm's packages.
 from __future__ import annotations
 
 import ast
+import platform as system
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -21,12 +22,19 @@ from rocwright.builder.pins import environment_of
 from rocwright.errors import UsageError, WrongTorch
 from rocwright.model.project import TORCH
 from rocwright.pipeline.extensions.sources import Offers
-from rocwright.store.adopt.offered import Offered, exact_pin, is_rocm, label_of
+from rocwright.store.adopt.offered import (
+    Offered,
+    SetChoice,
+    comes_into_question,
+    exact_pin,
+    is_rocm,
+    label_of,
+)
 from rocwright.system.files import sha256_file
 from rocwright.system.venv import Environment, package_directories
 from rocwright.wheel.metadata import Metadata, exact_version, parse_metadata
 from rocwright.wheel.read import Wheel, open_wheel, read_member
-from rocwright.wheel.tags import platform_of, serves
+from rocwright.wheel.tags import allows
 
 _HERE: Mapping[str, str] = MappingProxyType({})
 
@@ -60,11 +68,11 @@ def find_given(
     version = _version(offers, torch, pythons, platform)
     chosen = _Chosen(offers, platform)
     for python in pythons:
-        root = chosen.take(TORCH, python, SpecifierSet(f"=={version}"))
+        root = chosen.take(Requirement(f"{TORCH}=={version}"), python)
         assert root is not None
         _require_hip_of(root)
         for name in needs:
-            if chosen.take(name, python, SpecifierSet()) is None:
+            if chosen.take(Requirement(name), python) is None:
                 raise UsageError(
                     f"{name} is needed, is not built here, and {offers.names} has none for Python {python} "
                     f"and torch {version}",
@@ -88,13 +96,13 @@ def _version(offers: Offers, asked: str | None, pythons: Sequence[str], platform
     """The one version of torch that is meant."""
     offered = [one for one in offers.of(TORCH) if one.is_wheel]
     by_python = {
-        python: {one.version for one in offered if _fits(one, python, platform)} for python in pythons
+        python: {one.version for one in offered if _fits(one, python, platform, asked)} for python in pythons
     }
     for python, versions in by_python.items():
         if not versions:
-            there = f"only {_named({one.version for one in offered})}" if offered else "no torch"
             raise UsageError(
-                f"there is no torch for Python {python} on {platform} in {offers.names}: {there} for others"
+                f"there is no torch for Python {python} on {platform} in {offers.names}: only "
+                f"{_named({one.version for one in offered})}, for others or withdrawn"
                 if offered
                 else f"there is no torch in {offers.names}",
                 next_step="give the place that has it: --find-links DIRECTORY, or --index-url of a set",
@@ -103,6 +111,8 @@ def _version(offers: Offers, asked: str | None, pythons: Sequence[str], platform
     meant = {
         version for version in common if asked is None or exactly(asked).contains(version, prereleases=True)
     }
+    # As installers do: one that was withdrawn is taken where nothing else is meant.
+    meant = meant & {one.version for one in offered if one.link.yanked is None} or meant
     if len(meant) == 1:
         return meant.pop()
     if asked is not None and not meant:
@@ -133,8 +143,22 @@ def _named(versions: Collection[str]) -> str:
     return ", ".join(sorted(versions, key=Version))
 
 
-def _fits(one: Offered, python: str, platform: str) -> bool:
-    return platform_of(one.tags) in (None, platform) and serves(one.tags, python, platform)
+# How the tags of wheels spell a machine, on Linux and on Windows.
+_MACHINES = (("x86_64", "amd64"), ("aarch64", "arm64"))
+
+
+def _fits(one: Offered, python: str, platform: str, exact: str | None) -> bool:
+    """Whether a wheel can be installed for that Python on this machine, and is not withdrawn (PEP 592).
+
+    One that is withdrawn stays where its version is asked for exactly.
+    """
+    machine = system.machine().lower()
+    spelled = next((names for names in _MACHINES if machine in names), (machine,))
+    return (
+        comes_into_question(one, SetChoice(version=exact, pythons=(python,), platform=platform))
+        and any(tag.endswith(("-any", *spelled)) for tag in one.tags)
+        and allows(one.link.requires_python, python)
+    )
 
 
 class _Chosen:
@@ -146,17 +170,19 @@ class _Chosen:
         self.left: dict[str, None] = {}
         self.rocm = self.exact = ""
 
-    def take(self, project: str, python: str, wanted: SpecifierSet) -> Wheel | None:
+    def take(self, wanted: Requirement, python: str) -> Wheel | None:
         """Take the newest that fits, also what is taken already, and what it requires; None for none.
 
         Raises `UsageError` where what is taken already is another than what is wanted.
         """
         assert self.offers is not None
+        project, exact = canonicalize_name(wanted.name), exact_pin(wanted)
         known = self._known(python).get(project)
         if known is not None:
-            if not wanted.contains(known.version, prereleases=True):
+            if not wanted.specifier.contains(known.version, prereleases=True):
                 raise UsageError(
-                    f"{project} {known.version} is taken, and what goes with it requires {project}{wanted}",
+                    f"{project} {known.version} is taken, and what goes with it requires "
+                    f"{project}{wanted.specifier}",
                     next_step="give places whose wheels belong together",
                 )
             return open_wheel(Path(known.path))
@@ -164,12 +190,15 @@ class _Chosen:
             one
             for one in self.offers.of(project)
             if one.is_wheel
-            and _fits(one, python, self.platform)
-            and wanted.contains(one.version, prereleases=True)
+            and _fits(one, python, self.platform, exact)
+            and wanted.specifier.contains(one.version, prereleases=True)
         ]
         # An index has wheels of one version for several torches, whose labels sort as they like.
         label = self._label(python)
-        fitting.sort(key=lambda one: (label in one.version, Version(one.version)), reverse=True)
+        fitting.sort(
+            key=lambda one: (one.link.yanked is None, label in one.version, Version(one.version)),
+            reverse=True,
+        )
         wheel = next((wheel for wheel in self._opened(fitting) if self._agrees(wheel, python)), None)
         if wheel is None:
             return None
@@ -203,9 +232,10 @@ class _Chosen:
             yield open_wheel(self.offers.path(one))
 
     def _agrees(self, wheel: Wheel, python: str) -> bool:
-        """Whether what is taken already is what it requires of that."""
+        """Whether it is for this Python, and what is taken already is what it requires of that."""
         known = self._known(python)
-        return all(
+        # A directory tells only here what a page tells beside the name.
+        return allows(wheel.metadata.requires_python, python) and all(
             wanted.specifier.contains(known[name].version, prereleases=True)
             for wanted in _in_force(wheel.metadata, environment_of(wheel.tags))
             if (name := canonicalize_name(wanted.name)) in known
@@ -221,7 +251,7 @@ class _Chosen:
             if is_rocm(name):
                 if taken.project == TORCH and (version := exact_version(wanted)) is not None:
                     self.rocm, self.exact = version.replace("+", "."), version
-            elif self.offers is None or self.take(name, taken.python, wanted.specifier) is None:
+            elif self.offers is None or self.take(wanted, taken.python) is None:
                 self._leave(taken, wanted)
 
     def _leave(self, taken: BuiltWheel, wanted: Requirement) -> None:

@@ -316,13 +316,14 @@ def select(catalogue: Catalogue, wanted: SetChoice, gone: Collection[str] = ()) 
     """
     files = {}
     for project, found in catalogue.files.items():
-        meant = [one for one in found if _comes_into_question(one, wanted)]
+        meant = [one for one in found if comes_into_question(one, wanted)]
         had = {one.version for one in meant if one.name not in gone}
         files[project] = tuple(one for one in meant if one.name not in gone or one.version not in had)
     return replace(catalogue, files=files)
 
 
-def _comes_into_question(one: Offered, wanted: SetChoice) -> bool:
+def comes_into_question(one: Offered, wanted: SetChoice) -> bool:
+    """Whether a file can be meant, by its platform and Python, its target, and whether it is withdrawn."""
     if (one.link.yanked is not None and wanted.version is None) or not wanted.takes(one):
         return False
     if not one.is_wheel:

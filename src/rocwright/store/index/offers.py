@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 from msgspec import UNSET
-from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.tags import Tag
 from packaging.utils import InvalidWheelFilename
 
@@ -25,7 +24,7 @@ from rocwright.store.index.listed import ListedSet
 from rocwright.store.index.lock import versions
 from rocwright.store.layout import channel_prefix
 from rocwright.store.sets.find import ranked, versions_of
-from rocwright.wheel.tags import STABLE, parse_wheel_name
+from rocwright.wheel.tags import STABLE, allows, parse_wheel_name
 
 # Stands in a requirement for the target that somebody chose.
 TARGET = "TARGET"
@@ -256,7 +255,7 @@ def pythons_of(entry: FileEntry, any_python: Iterable[str]) -> set[str]:
 
 def fits(entry: FileEntry, python: str, platform: str | None) -> bool:
     """Whether the file can be installed there; `platform` None asks for the Python alone."""
-    if not _allowed(entry, python):
+    if not allows(entry.requires_python, python):
         return False
     if not entry.name.endswith(".whl"):
         return True
@@ -265,18 +264,6 @@ def fits(entry: FileEntry, python: str, platform: str | None) -> bool:
 
 def _platform_fits(tag: Tag, platform: str | None) -> bool:
     return platform is None or tag.platform == "any" or platform_of(tag.platform) == platform
-
-
-def _allowed(entry: FileEntry, python: str) -> bool:
-    if not entry.requires_python:
-        return True
-    try:
-        allowed = SpecifierSet(entry.requires_python)
-    except InvalidSpecifier:
-        # Installers take no notice of a Requires-Python that they cannot read.
-        return True
-    # Some patch release is enough: >=3.12.4 is a Python 3.12.
-    return any(allowed.contains(f"{python.rstrip('t')}.{patch}") for patch in (0, 99))
 
 
 def _python_fits(tag: Tag, python: str) -> bool:

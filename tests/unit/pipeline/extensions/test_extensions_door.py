@@ -6,6 +6,7 @@ The torch is small and the index is on loopback; nothing is compiled here.
 from __future__ import annotations
 
 import json
+import platform
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -216,6 +217,52 @@ def test_a_torch_of_an_index(rocwright: Run, index: IndexServer, tmp_path: Path)
     done = rocwright("build", *words, *options)
     assert done.code == 0, done.err
     assert of(done.json) == [("tiny-scatter", f"2.1.2{LOCAL}")]
+
+
+def test_what_torch_requires_is_taken_for_this_machine_and_python(
+    rocwright: Run, index: IndexServer, tmp_path: Path
+) -> None:
+    """As an index has it that mirrors what torch requires."""
+    torch_wheel(index.folder, requires=("tiny-markup",))
+    for machine in ("aarch64", "x86_64"):
+        write_wheel(index.folder, "tiny-markup", "3.0", {}, tag=f"py3-none-manylinux_2_17_{machine}")
+    # The page tells it of one, only its METADATA of the other, and one was withdrawn.
+    said, unsaid, gone = (
+        write_wheel(index.folder, "tiny-markup", version, {}, tag=ANY, python=python).name
+        for version, python in (("5.0", ">=3.99"), ("4.0", ">=3.99"), ("6.0", None))
+    )
+    index.manner.requires_python = {said: ">=3.99"}
+    index.manner.yanked = {gone}
+    options = ["--index-url", index.url(), "--source-index", index.url(), "--output-dir", "out"]
+    words = ["--project", "tiny-scatter==2.1.2", "--pytorch-rocm-arch", "gfx942", "--dry-run", "--json"]
+    done = rocwright("build", *words, *options)
+    assert done.code == 0, done.err
+    fetched = [name for name in index.whole() if name.startswith("tiny_markup")]
+    assert fetched == [unsaid, f"tiny_markup-3.0-py3-none-manylinux_2_17_{platform.machine()}.whl"]
+
+
+def test_a_withdrawn_torch_is_taken_only_where_it_is_asked_for(
+    rocwright: Run, index: IndexServer, tmp_path: Path
+) -> None:
+    newer = torch_wheel(index.folder, "2.10.0+rocm7.10.0")
+    index.manner.yanked = {newer.name}
+    words = ["--project", "tiny-scatter==2.1.2", "--pytorch-rocm-arch", "gfx942", "--dry-run", "--json"]
+    words += ["--index-url", index.url(), "--source-index", index.url(), "--output-dir", "out"]
+    done = rocwright("build", *words)
+    assert done.code == 2
+    assert "only 2.10.0+rocm7.10.0, for others or withdrawn" in done.err
+    older = torch_wheel(index.folder)
+    assert of(rocwright("build", *words).json) == [("tiny-scatter", f"2.1.2{LOCAL}")]
+    done = rocwright("build", *words, "--torch", "2.10.0")
+    assert of(done.json) == [("tiny-scatter", "2.1.2+torch2.10.0.rocm7.10.0")]
+    # Of two that are meant, the one that stands.
+    torch_wheel(index.folder, "2.9.0+rocm7.11.0")
+    done = rocwright("build", *words, "--torch", "2.9.0")
+    assert done.code == 2
+    assert "has several versions of torch: 2.9.0+rocm7.10.0, 2.9.0+rocm7.11.0" in done.err
+    index.manner.yanked.add(older.name)
+    done = rocwright("build", *words, "--torch", "2.9.0")
+    assert of(done.json) == [("tiny-scatter", "2.1.2+torch2.9.0.rocm7.11.0")]
 
 
 def prefix(root: Path, version: str) -> Path:
