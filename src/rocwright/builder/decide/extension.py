@@ -111,11 +111,22 @@ class ExtensionTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         name = canonicalize_name(project)
         return next((row for row in self.extension if row.project == name), Extension(name))
 
+    def needs(self, project: str) -> tuple[str, ...]:
+        """What a project needs, and what that needs in turn, each once."""
+        found: dict[str, None] = {}
+        pending = list(self.get(project).needs)
+        while pending:
+            name = pending.pop(0)
+            if name not in found and name != project:
+                found[name] = None
+                pending += self.get(name).needs
+        return tuple(found)
+
     def in_order(self, projects: Iterable[str]) -> tuple[str, ...]:
         """Projects, each behind those of them that it needs; raises `InvalidData` for a circle."""
         wanted: tuple[str, ...] = tuple(dict.fromkeys(map(canonicalize_name, projects)))
         needs: dict[str, Collection[str]] = {
-            name: [one for one in self.get(name).needs if one in wanted] for name in wanted
+            name: [one for one in self.needs(name) if one in wanted] for name in wanted
         }
         try:
             return tuple(in_order(needs))

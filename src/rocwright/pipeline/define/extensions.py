@@ -73,11 +73,11 @@ def _here(platform: str, wanted: Mapping[str, Wanted], table: ExtensionTable, no
 
 
 def _needs(name: str, platform: str, table: ExtensionTable, there: set[str]) -> tuple[str, ...]:
-    needs = table.get(name).needs
+    needs = table.needs(name)
     for one in needs:
         if one not in there:
             raise UsageError(
                 f"{name} needs {one}, which this run does not have on {platform}",
                 next_step=f"add {one} with its version to --extensions, or to --projects",
             )
-    return tuple(needs)
+    return needs

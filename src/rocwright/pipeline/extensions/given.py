@@ -59,14 +59,17 @@ def find_given(
     pythons: Sequence[str],
     platform: str,
     needs: Iterable[str] = (),
+    built: Collection[str] = (),
 ) -> Foundation:
     """torch for each of the Pythons (`3.12`), and of `needs` and of what these require all that is offered.
+
+    What is `built` in the same run is not taken.
 
     Raises `UsageError` where no torch or several fit, or a need is not offered, `WrongTorch` for one that is
     not for ROCm, `InvalidWheel` for a damaged one.
     """
     version = _version(offers, torch, pythons, platform)
-    chosen = _Chosen(offers, platform)
+    chosen = _Chosen(offers, platform, built)
     for python in pythons:
         root = chosen.take(Requirement(f"{TORCH}=={version}"), python)
         assert root is not None
@@ -164,8 +167,8 @@ def _fits(one: Offered, python: str, platform: str, exact: str | None) -> bool:
 class _Chosen:
     """Wheels taken so far, and what of their requirements is not offered."""
 
-    def __init__(self, offers: Offers | None, platform: str) -> None:
-        self.offers, self.platform = offers, platform
+    def __init__(self, offers: Offers | None, platform: str, built: Collection[str] = ()) -> None:
+        self.offers, self.platform, self.built = offers, platform, built
         self.wheels: list[BuiltWheel] = []
         self.left: dict[str, None] = {}
         self.rocm = self.exact = ""
@@ -251,6 +254,8 @@ class _Chosen:
             if is_rocm(name):
                 if taken.project == TORCH and (version := exact_version(wanted)) is not None:
                     self.rocm, self.exact = version.replace("+", "."), version
+            elif name in self.built:
+                continue
             elif self.offers is None or self.take(wanted, taken.python) is None:
                 self._leave(taken, wanted)
 
@@ -315,8 +320,10 @@ class BesideRocm(msgspec.Struct, frozen=True):
     seen: tuple[str, ...]
 
 
-def installed_given(environment: Environment, python: str, needs: Iterable[str] = ()) -> BesideRocm:
-    """torch and `needs` of an environment, and what they require there.
+def installed_given(
+    environment: Environment, python: str, needs: Iterable[str] = (), built: Collection[str] = ()
+) -> BesideRocm:
+    """torch and `needs` of an environment, and what they require there, without what is `built` in this run.
 
     Raises `UsageError` where one of them is missing, `WrongTorch` for a torch without HIP.
     """
@@ -335,7 +342,7 @@ def installed_given(environment: Environment, python: str, needs: Iterable[str] 
             )
     version = found[TORCH].parent / TORCH / "version.py"
     _require_hip(version.read_text(encoding="utf-8") if version.is_file() else "", environment.root)
-    told = _closure(roots, found)
+    told = _closure(roots, {name: info for name, info in found.items() if name not in built})
     wheels = tuple(
         BuiltWheel(
             name,

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 import msgspec
@@ -21,7 +21,7 @@ from rocwright.builder.before.extension import (
 from rocwright.builder.before.needs import Problem
 from rocwright.builder.decide.extension import ExtensionTable, with_extensions
 from rocwright.builder.decide.recipe import Recipe, RecipeTable
-from rocwright.builder.order import Order, parse_build_targets
+from rocwright.builder.order import Order, parse_build_targets, wanted_trees
 from rocwright.builder.rocm.place import place_environment
 from rocwright.builder.rocm.rocm import unknown_rocm
 from rocwright.errors import RocwrightError, UsageError
@@ -62,8 +62,9 @@ def ordered(
     """The order and the recipes with what is wished for; sources and fetched wheels go below `folder`."""
     trees = bring_sources(wish.sources, table, index=wish.index, folder=folder / "src", note=note)
     given = Foundation(())
-    needs = _needed_besides(trees, table)
-    if TORCH in order.wanted.sources:
+    built = {tree.project for tree in trees} | set(map(canonicalize_name, wanted_trees(order)))
+    needs = _needed_besides(trees, table, built)
+    if TORCH in built:
         if needs:
             raise UsageError(
                 f"{needs[0]} is needed, for the torch of this run, and is not built here",
@@ -72,10 +73,10 @@ def ordered(
     else:
         path = None if wish.torch is None else _as_path(wish.torch)
         if order.place.kind == "environment" and not order.place.install and path is None:
-            there = _beside_rocm(order, wish.torch, needs)
+            there = _beside_rocm(order, wish.torch, needs, built)
             given, order = there.given, msgspec.structs.replace(order, seen=there.seen)
         else:
-            given = _offered(order, wish.torch, path, needs, folder=folder / "given", note=note)
+            given = _offered(order, wish.torch, path, needs, built, folder=folder / "given", note=note)
         if given.exact and order.place.kind == "own" and order.place.exact_version is None:
             place = msgspec.structs.replace(order.place, spec=f"=={given.exact}")
             order = msgspec.structs.replace(order, place=place)
@@ -99,7 +100,7 @@ def _targets(order: Order) -> int:
         return 1
 
 
-def _beside_rocm(order: Order, torch: str | None, needs: Sequence[str]) -> BesideRocm:
+def _beside_rocm(order: Order, torch: str | None, needs: Sequence[str], built: Collection[str]) -> BesideRocm:
     """The torch that is installed where ROCm's packages are."""
     environment = place_environment(order.place, os.environ)
     own = ask_interpreter(environment.python).name
@@ -110,7 +111,7 @@ def _beside_rocm(order: Order, torch: str | None, needs: Sequence[str]) -> Besid
             where=environment.root,
             next_step=f"give --python {own}, or the place of ROCm and torch: --find-links, --index-url",
         )
-    there = installed_given(environment, own, needs)
+    there = installed_given(environment, own, needs, built)
     version = next(wheel.version for wheel in there.given.wheels if wheel.project == TORCH)
     if torch is not None and not exactly(torch).contains(version, prereleases=True):
         raise UsageError(
@@ -122,7 +123,14 @@ def _beside_rocm(order: Order, torch: str | None, needs: Sequence[str]) -> Besid
 
 
 def _offered(
-    order: Order, torch: str | None, path: Path | None, needs: Sequence[str], *, folder: Path, note: Note
+    order: Order,
+    torch: str | None,
+    path: Path | None,
+    needs: Sequence[str],
+    built: Collection[str],
+    *,
+    folder: Path,
+    note: Note,
 ) -> Foundation:
     """The torch that lies where ROCm's packages come from, or at `path`."""
     places = order.place.places
@@ -143,6 +151,7 @@ def _offered(
             pythons=python_names(order.pythons),
             platform=order.wanted.platform,
             needs=needs,
+            built=built,
         )
 
 
@@ -162,10 +171,11 @@ def _as_path(text: str) -> Path | None:
 # -- the order
 
 
-def _needed_besides(trees: Sequence[ProjectTree], table: ExtensionTable) -> tuple[str, ...]:
+def _needed_besides(
+    trees: Sequence[ProjectTree], table: ExtensionTable, built: Collection[str]
+) -> tuple[str, ...]:
     """Projects that those of a run need, and that it does not build."""
-    built = {tree.project for tree in trees}
-    needs = [need for tree in trees for need in table.get(tree.project).needs]
+    needs = [need for tree in trees for need in table.needs(tree.project)]
     return tuple(dict.fromkeys(need for need in needs if need not in built))
 
 

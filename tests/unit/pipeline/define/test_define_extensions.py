@@ -21,6 +21,7 @@ from rocwright.pipeline.setup.run import workflow_outputs
 TABLE = ExtensionTable(
     (
         Extension("torch-sparse", needs=("torch-scatter",)),
+        Extension("on-sparse", needs=("torch-sparse",)),
         Extension("of-linux", platforms=("linux",)),
         Extension("with-vision", needs=("torchvision",)),
         Extension(
@@ -70,6 +71,8 @@ def test_they_are_built_after_torch_and_in_the_order_of_their_needs() -> None:
         "build-torch",
     ]
     assert needs(plan, SPARSE)[-2:] == ["build-torch", SCATTER]
+    # With what that needs in turn: its wheel is imported beside both.
+    assert needs(asked("on-sparse==1", *BOTH), "build-extension-on-sparse")[-2:] == [SPARSE, SCATTER]
     order = [cell.kind for cell in plan.cells]
     assert order.index("build-torch") < order.index(SCATTER) < order.index(SPARSE) < order.index("check")
     parts = asked(*BOTH, families=["two-all"], device_groups=2)

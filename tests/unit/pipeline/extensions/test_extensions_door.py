@@ -100,6 +100,40 @@ def test_what_is_needed_comes_first(build, index: IndexServer) -> None:
     assert [name for name, _ in of(build("--project", "tiny-sparse==0.6"))] == ["tiny-sparse"]
 
 
+NEEDS = """
+[[extensions.extension]]
+project = "tiny-ext"
+needs = ["tiny-sparse"]
+[[extensions.extension]]
+project = "tiny-sparse"
+needs = ["tiny-scatter"]
+"""
+
+
+def test_what_is_needed_needs_more_and_nothing_is_given_that_is_built(
+    rocwright: Run, index: IndexServer, tmp_path: Path
+) -> None:
+    sdist(index.folder, "tiny-ext", "1.0")
+    Path("rocwright.toml").write_text(NEEDS)
+    torch_wheel(index.folder)
+    write_wheel(index.folder, "tiny-sparse", f"0.6{LOCAL}", {}, tag=ANY, requires=("tiny-scatter",))
+    words = ["build", "--dry-run", "--json", "--project", "tiny-ext==1.0", "--pytorch-rocm-arch", "gfx942"]
+    words += ["--index-url", index.url(), "--source-index", index.url(), "--output-dir", "out"]
+    # Its row says it, whatever its wheel requires.
+    done = rocwright(*words)
+    assert done.code == 2
+    assert "tiny-scatter is needed, is not built here" in done.err
+    scatter = write_wheel(index.folder, "tiny-scatter", f"2.1.2{LOCAL}", {}, tag=ANY)
+    assert of(rocwright(*words).json) == [("tiny-ext", f"1.0{LOCAL}")]
+    assert scatter.name in index.whole()
+
+    index.asked.clear()
+    done = rocwright(*words, "--project", "tiny-scatter==2.1.2")
+    # Behind what it needs by way of another.
+    assert [name for name, _ in of(done.json)] == ["tiny-scatter", "tiny-ext"]
+    assert scatter.name not in index.whole()
+
+
 def test_what_is_needed_is_that_for_the_same_torch(build, index: IndexServer, tmp_path: Path) -> None:
     places = tmp_path / "places"
     sdist(index.folder, "tiny-sparse", "0.6")
@@ -397,6 +431,15 @@ def test_upon_a_torch_of_the_same_run(build) -> None:
     )
     said = build("--project", "tiny-scatter==2.1.2", "--pytorch-dir", tree, code=2)
     assert "tiny-base is needed, for the torch of this run, and is not built here" in said
+    # A checkout of the same run is built here, too.
+    write(Path("vision/setup.py"), "")
+    write(Path("vision/version.txt"), "0.24.0")
+    Path("rocwright.toml").write_text(
+        '[[extensions.extension]]\nproject = "tiny-scatter"\nneeds = ["torchvision"]\n'
+    )
+    words = ("--pytorch-dir", tree, "--pytorch-vision-dir", "vision")
+    plan = build("--project", "tiny-scatter==2.1.2", *words)
+    assert [name for name, _ in of(plan)] == ["torch", "torchvision", "tiny-scatter"]
 
 
 # -- what is refused
