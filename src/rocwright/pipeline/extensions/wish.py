@@ -22,7 +22,8 @@ from rocwright.builder.before.needs import Problem
 from rocwright.builder.decide.extension import ExtensionTable, with_extensions
 from rocwright.builder.decide.recipe import Recipe, RecipeTable
 from rocwright.builder.order import Order, parse_build_targets, wanted_trees
-from rocwright.builder.rocm.place import place_environment
+from rocwright.builder.rocm.install import satisfies
+from rocwright.builder.rocm.place import RocmPlace, place_environment
 from rocwright.builder.rocm.rocm import unknown_rocm
 from rocwright.errors import RocwrightError, UsageError
 from rocwright.model.project import TORCH
@@ -77,9 +78,8 @@ def ordered(
             given, order = there.given, msgspec.structs.replace(order, seen=there.seen)
         else:
             given = _offered(order, wish.torch, path, needs, built, folder=folder / "given", note=note)
-        if given.exact and order.place.kind == "own" and order.place.exact_version is None:
-            place = msgspec.structs.replace(order.place, spec=f"=={given.exact}")
-            order = msgspec.structs.replace(order, place=place)
+        if given.exact and (order.place.kind == "own" or order.place.install):
+            order = msgspec.structs.replace(order, place=_with_rocm(order.place, given.exact))
     return stand_on(
         order,
         recipes,
@@ -89,6 +89,16 @@ def ordered(
         allow_downloads=wish.allow_downloads,
         targets=_targets(order),
     )
+
+
+def _with_rocm(place: RocmPlace, version: str) -> RocmPlace:
+    """The place with the ROCm that torch requires; raises `UsageError` where another is asked for."""
+    if not satisfies(version, place.spec):
+        raise UsageError(
+            f"the torch to build against requires ROCm {version}, and --rocm-sdk-version is {place.spec}",
+            next_step="leave --rocm-sdk-version out, or give another --torch",
+        )
+    return place if place.exact_version else msgspec.structs.replace(place, spec=f"=={version}")
 
 
 def _targets(order: Order) -> int:

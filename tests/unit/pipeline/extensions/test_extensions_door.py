@@ -68,6 +68,16 @@ def test_an_sdist_is_built_against_the_torch_beside_rocm(build) -> None:
     assert plan["left_out"] == {}
 
 
+def test_the_rocm_that_is_installed_is_the_one_that_torch_requires(build) -> None:
+    own = ("--project", "tiny-scatter==2.1.2")
+    for words in (own, (*own, "--install-rocm", "--rocm-environment", "env")):
+        for spec in (">1.0", ">=7.9", "==7.10.0"):
+            assert build(*words, "--rocm-sdk-version", spec)["rocm"]["version"] == "7.10.0"
+        for spec in ("<7.10", "==7.11.0"):
+            said = build(*words, "--rocm-sdk-version", spec, code=2)
+            assert f"requires ROCm 7.10.0, and --rocm-sdk-version is {spec}" in said
+
+
 def test_an_edit_of_its_row_is_told(rocwright: Run, index: IndexServer, tmp_path: Path) -> None:
     row = '[[extensions.extension]]\nproject = "tiny-scatter"\n[[extensions.extension.edits]]\n'
     words = ["build", "--dry-run", "--pytorch-rocm-arch", "gfx942", "--find-links", tmp_path / "places"]
