@@ -324,7 +324,8 @@ def _build(build: BuildPlan, shared: Mapping[str, str]) -> Iterator[str]:
     yield f"  run        {shlex.join(build.argv)}"
     if build.pins:
         yield f"  require    {', '.join(build.pins)}"
-    after = "install in place" if build.editable else "install for what follows" if build.install else ""
+    seen = "install for what follows" if build.install or build.shown else ""
+    after = "install in place" if build.editable else seen
     for word in filter(None, (after, "split into host and device wheels" if build.split else "")):
         yield f"  then       {word}"
 

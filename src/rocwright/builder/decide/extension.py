@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import date
 from graphlib import CycleError
+from types import MappingProxyType
 from typing import Literal
 
 import msgspec
@@ -27,6 +28,8 @@ State = Literal["built", "sampled", "refused", "untried"]
 
 # For projects that look for a GPU before they build device code; all else torch's BuildExtension reads.
 _OF_KIND: dict[str, dict[str, str]] = {"torch": {"FORCE_CUDA": "1"}}
+_NOTHING: Mapping[str, Collection[str]] = MappingProxyType({})
+_HERE: Mapping[str, str] = MappingProxyType({})
 
 
 class Extension(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -122,11 +125,16 @@ class ExtensionTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 pending += self.get(name).needs
         return tuple(found)
 
-    def in_order(self, projects: Iterable[str]) -> tuple[str, ...]:
-        """Projects, each behind those of them that it needs; raises `InvalidData` for a circle."""
+    def in_order(
+        self, projects: Iterable[str], after: Mapping[str, Collection[str]] = _NOTHING
+    ) -> tuple[str, ...]:
+        """Projects, each behind those of them that it needs, or that `after` says of it.
+
+        Raises `InvalidData` for a circle.
+        """
         wanted: tuple[str, ...] = tuple(dict.fromkeys(map(canonicalize_name, projects)))
         needs: dict[str, Collection[str]] = {
-            name: [one for one in self.needs(name) if one in wanted] for name in wanted
+            name: {*self.needs(name), *after.get(name, ())}.intersection(wanted) for name in wanted
         }
         try:
             return tuple(in_order(needs))
@@ -134,7 +142,8 @@ class ExtensionTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             circle = ", ".join(name for name in wanted if name in set(error.args[1]))
             raise InvalidData(
                 f"no build order, since these extensions need one another: {circle}",
-                next_step="take a project out of one `needs` in [[extensions.extension]]",
+                next_step="take a project out of one `needs` in [[extensions.extension]], or out of what a "
+                "build requires",
             ) from None
 
 
@@ -156,8 +165,16 @@ def with_extensions(
     """
     own = [row for row in table.recipe if row.project in family or row.project in found]
     known = {row.project for row in own}
-    rows = [found[name] for name in extensions.in_order(found) if name not in known]
+    after = {name: row.after for name, row in found.items()}
+    rows = [found[name] for name in extensions.in_order(found, after) if name not in known]
     return msgspec.structs.replace(table, recipe=(*own, *rows))
+
+
+def in_force(requires: Iterable[str], environment: Mapping[str, str] = _HERE) -> Iterator[Requirement]:
+    """What is required without extras, by this Python or in another environment."""
+    for wanted in map(Requirement, requires):
+        if wanted.marker is None or wanted.marker.evaluate({**environment, "extra": ""}):
+            yield wanted
 
 
 def contradicted(

@@ -58,7 +58,7 @@ class BuildRequest(msgspec.Struct, frozen=True):
     away from HIP code. `cache_settings` are variables that say where it keeps what it has; an
     `exact_cache` gives nothing that was compiled at another path, whose name could stand in a wheel. `part`
     are those of `targets` that device code is compiled for (empty: all of them), `fenced` projects whose
-    builds must not reach the network.
+    builds must not reach the network, `shown` those whose wheels the builds behind them see.
     """
 
     sources: dict[str, str]
@@ -80,6 +80,7 @@ class BuildRequest(msgspec.Struct, frozen=True):
     jobs: int | None = None
     part: tuple[str, ...] = ()
     fenced: tuple[str, ...] = ()
+    shown: tuple[str, ...] = ()
 
 
 _BUILT = re.compile(r"\$\{([A-Z][A-Z0-9_]*)_VERSION\}")
@@ -100,7 +101,8 @@ class BuildPlan(msgspec.Struct, frozen=True):
     stand for one file); both are there for the time of the build only, unless it is `editable`. `pins` are
     requirements that the wheel has to state, whatever its project wrote. `install` puts the wheel into the
     build environment, because later builds need it. `local` is the local version that the wheel gets after
-    it was built, `+rocm7.10.0`. A `fenced` build does not reach the network.
+    it was built, `+rocm7.10.0`. A `fenced` build does not reach the network. A wheel that is `shown` is put
+    there before the next build, with what it requires.
     """
 
     project: str
@@ -127,6 +129,7 @@ class BuildPlan(msgspec.Struct, frozen=True):
     programs: tuple[str, ...] = ()
     local: str = ""
     fenced: bool = False
+    shown: bool = False
 
 
 class BuiltWheel(msgspec.Struct, frozen=True):

@@ -176,7 +176,9 @@ class _Run:
         with held_tree(Path(plan.tree or plan.directory), self.note) as tree:
             content = tree.content()
             # Those that are in the environment, so that it may be built against them.
-            used = {build.project for build in self.plan.builds if build.install or build.editable}
+            used = {
+                build.project for build in self.plan.builds if build.install or build.editable or build.shown
+            }
             used |= {wheel.project for wheel in self.given}
             under = [wheel for wheel in before if wheel.project in used]
             earlier = {wheel.project: wheel.sha256 for wheel in under}
@@ -297,8 +299,11 @@ class _Run:
             self._root(interpreter), interpreter, self.plan.rocm, view=self._view, log=log, seen=self.seen
         )
         names = {wheel.project: wheel.distribution for wheel in self.given if wheel.path}
+        shown = {build.project for build in self.plan.builds if build.shown}
         names |= {
-            build.project: build.wheel_name or build.project for build in self.plan.builds if build.install
+            build.project: build.wheel_name or build.project
+            for build in self.plan.builds
+            if build.install or build.shown
         }
         known = installed_wheels(environment)
         # Of an earlier run and not built yet in this one: nothing may be built against it.
@@ -307,12 +312,21 @@ class _Run:
             pip_uninstall(environment, sorted(names.get(project, project) for project in stale), log=log)
             for project in stale:
                 note_installed(environment, project, None)
-        for wheel in before:
-            if wheel.path and wheel.project in names and known.get(wheel.project) != wheel.sha256:
-                note_installed(environment, wheel.project, None)
-                options = ["--no-deps", "--force-reinstall", "--no-index"]
-                pip_install(environment, [wheel.path], closed=None, options=options, log=log)
-                note_installed(environment, wheel.project, wheel.sha256)
+        new = [
+            wheel
+            for wheel in before
+            if wheel.path and wheel.project in names and known.get(wheel.project) != wheel.sha256
+        ]
+        for wheel in new:
+            note_installed(environment, wheel.project, None)
+            options = ["--no-deps", "--force-reinstall", "--no-index"]
+            pip_install(environment, [wheel.path], closed=None, options=options, log=log)
+        if late := [wheel.path for wheel in new if wheel.project in shown]:
+            # Only its wheel tells what else it requires; all that is there has to stay.
+            there = [f"{wheel.distribution}=={wheel.version}" for wheel in before if wheel.project in names]
+            pip_install(environment, [*late, *there], closed=None, log=log)
+        for wheel in new:
+            note_installed(environment, wheel.project, wheel.sha256)
         return environment
 
     @property

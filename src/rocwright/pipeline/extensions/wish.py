@@ -19,7 +19,7 @@ from rocwright.builder.before.extension import (
     look_at_extension,
 )
 from rocwright.builder.before.needs import Problem
-from rocwright.builder.decide.extension import ExtensionTable, with_extensions
+from rocwright.builder.decide.extension import ExtensionTable, in_force, with_extensions
 from rocwright.builder.decide.recipe import Recipe, RecipeTable
 from rocwright.builder.order import Order, parse_build_targets, wanted_trees
 from rocwright.builder.rocm.install import satisfies
@@ -63,7 +63,7 @@ def ordered(
     """The order and the recipes with what is wished for; sources and fetched wheels go below `folder`."""
     trees = bring_sources(wish.sources, table, index=wish.index, folder=folder / "src", note=note)
     given = Foundation(())
-    built = {tree.project for tree in trees} | set(map(canonicalize_name, wanted_trees(order)))
+    built = _built(order, trees)
     needs = _needed_besides(trees, table, built)
     if TORCH in built:
         if needs:
@@ -181,6 +181,11 @@ def _as_path(text: str) -> Path | None:
 # -- the order
 
 
+def _built(order: Order, trees: Sequence[ProjectTree]) -> set[str]:
+    """The projects that a run builds."""
+    return {tree.project for tree in trees} | set(map(canonicalize_name, wanted_trees(order)))
+
+
 def _needed_besides(
     trees: Sequence[ProjectTree], table: ExtensionTable, built: Collection[str]
 ) -> tuple[str, ...]:
@@ -203,6 +208,8 @@ def stand_on(
     found: dict[str, Recipe] = {}
     versions = {wheel.project: wheel.version for wheel in given.wheels}
     compilers = _compilers(recipes, order.wanted.platform)
+    built = _built(order, trees)
+    shown: set[str] = set()
     problems: list[Problem] = []
     notes: list[str] = []
     for tree in trees:
@@ -213,13 +220,22 @@ def stand_on(
         problems += extension_problems(row, facts, Path(tree.directory), versions)
         notes += extension_notes(row, facts, targets)
         recipe = row.recipe(facts.kind, device_code=_has_device_code(facts))
-        found[tree.project] = msgspec.structs.replace(recipe, env=compilers | recipe.env)
+        required = {canonicalize_name(one.name) for one in in_force(facts.requires)}
+        behind = {*table.needs(tree.project), *required} & built - {tree.project, TORCH}
+        shown |= behind
+        found[tree.project] = msgspec.structs.replace(
+            recipe,
+            env=compilers | recipe.env,
+            after=tuple(dict.fromkeys((*recipe.after, *sorted(behind)))),
+            optional=tuple(dict.fromkeys((*recipe.optional, *sorted(behind)))),
+        )
     _require_new(order, found)
     sources = order.wanted.sources | {tree.project: tree.directory for tree in trees}
     wanted = msgspec.structs.replace(
         order.wanted,
         sources=sources,
         fenced=() if allow_downloads else tuple(found),
+        shown=tuple(sorted(shown)),
     )
     order = msgspec.structs.replace(
         order,

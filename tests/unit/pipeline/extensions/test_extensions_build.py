@@ -14,7 +14,7 @@ from command_line import run_program
 from index_server import IndexServer, serving
 from rocwright.system import venv
 from rocwright.system.interpreters import running_interpreter
-from small_extension import ROCM, TORCH, sdist, torch_wheel
+from small_extension import ROCM, TORCH, sdist, sources, torch_wheel
 from trees import write
 from unit.builder.rocm.rocm_wheels import make_wheel
 
@@ -89,6 +89,21 @@ def test_a_list_of_projects_is_built_proven_and_not_built_again(
         assert (tmp_path / "other" / name).read_bytes() == (out / name).read_bytes()
     checked = run_program("check", *sorted(out.iterdir()), cwd=tmp_path, env=dict(os.environ))
     assert checked.returncode == 0, checked.stdout
+
+
+def test_what_another_build_of_the_run_requires_is_there_with_what_it_requires(
+    build: Build, index: IndexServer, tmp_path: Path
+) -> None:
+    sdist(index.folder, "tiny-ops", "1.0", imports="import six", requires=("six",))
+    for path, text in sources("tiny-model", before="import six, tiny_ops\n").items():
+        write(tmp_path / "model" / path, text)
+    pyproject = '[build-system]\nrequires = ["setuptools", "torch", "tiny-ops"]\n'
+    write(tmp_path / "model/pyproject.toml", pyproject)
+    words = ("--project", "./model", "--project", "tiny-ops==1.0", "--output-dir", "out")
+    done = build(*words)
+    assert f"imported in a fresh environment: {TAG}-tiny-ops {TAG}-tiny-model" in done.stdout
+    again = build(*words)
+    assert f"finished by an earlier run: {TAG}-tiny-ops {TAG}-tiny-model" in again.stdout
 
 
 def test_a_build_does_not_reach_the_network(build: Build, index: IndexServer, tmp_path: Path) -> None:

@@ -164,6 +164,23 @@ def test_what_is_needed_is_that_for_the_same_torch(build, index: IndexServer, tm
     assert f"has none for Python {running_interpreter().name} and torch {TORCH}" in said
 
 
+def test_what_a_build_requires_of_the_same_run_comes_first_and_is_shown_to_it(build) -> None:
+    for name, requires in (("my-model", "'My_Ops', 'none-such; python_version<\"3\"'"), ("my-ops", "")):
+        for path, text in sources(name).items():
+            write(Path(name) / path, text)
+        write(
+            Path(name) / "pyproject.toml", f"[build-system]\nrequires = ['setuptools', 'torch', {requires}]\n"
+        )
+    plan = build("--project", "./my-model", "--project", "tiny-scatter==2.1.2", "--project", "./my-ops")
+    assert [(each["project"], each["shown"]) for each in plan["builds"]] == [
+        ("tiny-scatter", False),
+        ("my-ops", True),
+        ("my-model", False),
+    ]
+    # As the wheel that this run builds, and no other.
+    assert not any("ops" in text.lower() for text in plan["builds"][2]["requirements"])
+
+
 def test_a_circle_of_needs_is_told(build, index: IndexServer) -> None:
     sdist(index.folder, "tiny-sparse", "0.6")
     Path("rocwright.toml").write_text(
