@@ -181,7 +181,7 @@ def contradicted(
     project: str, requires: Iterable[str], versions: Mapping[str, str]
 ) -> Iterator[tuple[str, str]]:
     """Requirements of a build that these versions do not meet: what is wrong, and what to do."""
-    for wanted in map(Requirement, requires):
+    for wanted in in_force(requires):
         version = versions.get(canonicalize_name(wanted.name))
         if version is not None and not wanted.specifier.contains(version, prereleases=True):
             yield (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePath, PurePosixPath, PureWindowsPath
 
 import msgspec
@@ -21,7 +21,7 @@ from rocwright.builder.decide.environment import (
     torch_for_cmake,
     version_check,
 )
-from rocwright.builder.decide.extension import contradicted
+from rocwright.builder.decide.extension import contradicted, in_force
 from rocwright.builder.decide.plan import BuildPlan, BuildRequest, version_of
 from rocwright.builder.decide.recipe import Recipe, RecipeTable
 from rocwright.builder.decide.tree import SourceFacts
@@ -79,7 +79,7 @@ def plan_project(
     _require_this_torch(recipe, tree, run)
     told, version = planned_version(recipe, tree, wanted, suffix)
     pins = _pins(recipe, run)
-    asked = [*tree.requires, *recipe.requirements, *run.needed]
+    asked = [*tree.requires, *recipe.requirements, *_for_python(run.needed, python)]
     requirements = build_requirements(run.table.tools, without(asked, run.given))
     uninstalled = recipe.uninstalled_windows if run.windows else ()
     generated = _generated(recipe, run)
@@ -269,6 +269,13 @@ def build_requirements(tools: Sequence[str], asked: Sequence[str]) -> tuple[str,
             others.append(text)
     kept = [str(pin) for name, pin in pins.items() if name not in refused]
     return tuple(dict.fromkeys([*kept, *others]))
+
+
+def _for_python(requirements: Sequence[str], python: str) -> Iterator[str]:
+    """Those that are for this Python, which an installer need not be asked again."""
+    for wanted in in_force(requirements, {"python_version": python.rstrip("t")}):
+        wanted.marker = None
+        yield str(wanted)
 
 
 def without(requirements: Sequence[str], given: Collection[str]) -> list[str]:

@@ -8,7 +8,6 @@ import ast
 import platform as system
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType
 
 import msgspec
 from packaging.requirements import Requirement
@@ -17,6 +16,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from rocwright.builder.decide.environment import label_of_torch
+from rocwright.builder.decide.extension import in_force
 from rocwright.builder.decide.plan import BuiltWheel
 from rocwright.builder.pins import environment_of
 from rocwright.errors import UsageError, WrongTorch
@@ -29,14 +29,13 @@ from rocwright.store.adopt.offered import (
     exact_pin,
     is_rocm,
     label_of,
+    plain,
 )
 from rocwright.system.files import sha256_file
 from rocwright.system.venv import Environment, package_directories
 from rocwright.wheel.metadata import Metadata, exact_version, parse_metadata
 from rocwright.wheel.read import Wheel, open_wheel, read_member
 from rocwright.wheel.tags import allows
-
-_HERE: Mapping[str, str] = MappingProxyType({})
 
 
 class Foundation(msgspec.Struct, frozen=True):
@@ -170,7 +169,8 @@ class _Chosen:
     def __init__(self, offers: Offers | None, platform: str, built: Collection[str] = ()) -> None:
         self.offers, self.platform, self.built = offers, platform, built
         self.wheels: list[BuiltWheel] = []
-        self.left: dict[str, None] = {}
+        # Without its marker, and for which Pythons it is.
+        self.left: dict[str, list[str]] = {}
         self.rocm = self.exact = ""
 
     def take(self, wanted: Requirement, python: str) -> Wheel | None:
@@ -240,7 +240,7 @@ class _Chosen:
         # A directory tells only here what a page tells beside the name.
         return allows(wheel.metadata.requires_python, python) and all(
             wanted.specifier.contains(known[name].version, prereleases=True)
-            for wanted in _in_force(wheel.metadata, environment_of(wheel.tags))
+            for wanted in _required(wheel, python)
             if (name := canonicalize_name(wanted.name)) in known
         )
 
@@ -249,7 +249,7 @@ class _Chosen:
         self.wheels.append(taken)
         if taken.project == TORCH:
             self.rocm = label_of(TORCH, wheel.version) or ""
-        for wanted in _in_force(wheel.metadata, environment_of(wheel.tags)):
+        for wanted in _required(wheel, taken.python):
             name = canonicalize_name(wanted.name)
             if is_rocm(name):
                 if taken.project == TORCH and (version := exact_version(wanted)) is not None:
@@ -268,14 +268,30 @@ class _Chosen:
                 f"{self.offers.names} does not have",
                 next_step="give the place that has it as well: --find-links DIRECTORY",
             )
-        wanted.marker = None
-        self.left[str(wanted)] = None
+        self.left.setdefault(plain(wanted), []).append(taken.python)
 
     def given(self) -> Foundation:
         """All of it; what another wheel here is, is required of nobody else."""
         names = {wheel.project for wheel in self.wheels}
-        left = [text for text in self.left if canonicalize_name(Requirement(text).name) not in names]
+        pythons = {wheel.python for wheel in self.wheels if wheel.python}
+        left = []
+        for text, wanted in self.left.items():
+            if canonicalize_name(Requirement(text).name) in names:
+                continue
+            if "" in wanted or pythons <= {*wanted}:
+                left.append(text)
+            else:
+                numbers = dict.fromkeys(python.rstrip("t") for python in wanted)
+                left += [f'{text} ; python_version == "{number}"' for number in numbers]
         return Foundation(tuple(self.wheels), tuple(left), self.rocm, self.exact)
+
+
+def _required(wheel: Wheel, python: str) -> Iterator[Requirement]:
+    """What a wheel requires where it is installed for that Python, whichever others it serves."""
+    environment, number = environment_of(wheel.tags), python.rstrip("t")
+    if number:
+        environment |= {"python_version": number, "python_full_version": f"{number}.0"}
+    return in_force(wheel.metadata.requires_dist, environment)
 
 
 def _require_hip_of(wheel: Wheel) -> None:
@@ -371,17 +387,12 @@ def _closure(roots: Iterable[str], found: dict[str, Path]) -> dict[str, Metadata
         if name in told or name not in found:
             continue
         told[name] = parse_metadata((found[name] / "METADATA").read_bytes())
-        pending += [canonicalize_name(wanted.name) for wanted in _in_force(told[name])]
+        pending += [canonicalize_name(wanted.name) for wanted in in_force(told[name].requires_dist)]
     return told
-
-
-def _in_force(metadata: Metadata, environment: Mapping[str, str] = _HERE) -> list[Requirement]:
-    """What is required without extras, by this Python or in another environment."""
-    wanted, given = map(Requirement, metadata.requires_dist), {**environment, "extra": ""}
-    return [one for one in wanted if one.marker is None or one.marker.evaluate(given)]
 
 
 def _rocm(torch: Metadata) -> str:
     """The ROCm that torch requires exactly; empty for none."""
-    pins = [exact_version(one) for one in _in_force(torch) if is_rocm(canonicalize_name(one.name))]
+    wanted = in_force(torch.requires_dist)
+    pins = (exact_version(one) for one in wanted if is_rocm(canonicalize_name(one.name)))
     return next((pin for pin in pins if pin), "")

@@ -271,6 +271,21 @@ def test_what_torch_requires_of_its_own_build_has_to_be_there(build, tmp_path: P
     assert not any("triton" in text or "torch" in text for text in one["requirements"])
 
 
+def test_what_torch_requires_is_that_for_each_python(build, tmp_path: Path) -> None:
+    markup = (
+        "tiny-markup<2; python_version<'3.12'",
+        "tiny-markup>=2; python_version>='3.12'",
+        "tiny-filelock>=1",
+    )
+    # One for all of them, whose tags tell no Python.
+    torch_wheel(tmp_path / "more", requires=markup)
+    plan = build("--project", "tiny-scatter==2.1.2", "--python", "3.11,3.12", places="more")
+    assert [
+        (each["python"], sorted(text for text in each["requirements"] if text.startswith("tiny")))
+        for each in plan["builds"]
+    ] == [("3.11", ["tiny-filelock>=1", "tiny-markup<2"]), ("3.12", ["tiny-filelock>=1", "tiny-markup>=2"])]
+
+
 def test_a_torch_of_an_index(rocwright: Run, index: IndexServer, tmp_path: Path) -> None:
     torch_wheel(index.folder)
     options = ["--index-url", index.url(), "--source-index", index.url(), "--output-dir", "out"]
@@ -541,11 +556,16 @@ def test_an_archive_that_is_no_sdist(build, members: dict[str, str], said: str) 
 
 def test_a_build_that_requires_another_torch(rocwright: Run, index: IndexServer, tmp_path: Path) -> None:
     write(Path("mine/setup.py"), "from torch.utils.cpp_extension import BuildExtension\nsetup(name='tiny')\n")
-    write(Path("mine/pyproject.toml"), "[build-system]\nrequires = ['setuptools', 'Torch==2.7.*']\n")
+    write(
+        Path("mine/pyproject.toml"),
+        "[build-system]\nrequires = ['setuptools', 'Torch==2.7.*', 'torch==1.*; os_name==\"none\"']\n",
+    )
     words = ["--project", "./mine", "--find-links", tmp_path / "places", "--pytorch-rocm-arch", "gfx942"]
     done = rocwright("build", *words, "--output-dir", "out")
     assert done.code == 12
     assert f"tiny: its build requires Torch==2.7.*, and would be done against Torch {TORCH}" in done.err
+    # What is for other systems is in nobody's way.
+    assert "torch==1.*" not in done.err
     assert not Path("out").exists()
 
 
