@@ -210,8 +210,12 @@ class Extensions:
         if self.projects_file is not None:
             sources += read_list(self.projects_file)
         if not sources:
-            others = {"--torch": self.torch, "--source-index": self.source_index}
-            given = [name for name, value in others.items() if value is not None]
+            others = {
+                "--torch": self.torch is not None,
+                "--source-index": self.source_index is not None,
+                "--allow-downloads": self.allow_downloads,
+            }
+            given = [name for name, is_given in others.items() if is_given]
             if given:
                 raise UsageError(
                     f"{given[0]} is for projects that stand on torch", next_step="name them with --project"

@@ -187,15 +187,16 @@ def project_suffix(wanted: BuildRequest, rocm: Rocm, tree: SourceFacts, project:
     return with_commit(suffix, tree.commit)
 
 
-def suffix_of_torch(wanted: BuildRequest, rocm: Rocm, torch: str) -> str:
+def suffix_of_torch(wanted: BuildRequest, rocm: Rocm, tree: SourceFacts, torch: str) -> str:
     """The local suffix of what stands on torch: `+torch2.9.0.rocm7.10.0`, of a torch of this version.
 
     In an index several versions of torch lie beside each other, each with wheels of the same version of an
     extension: one name could not tell them apart. Without a local version of torch, as other wheels have it.
+    Builds of a commit carry it; what somebody released has none.
     """
-    if wanted.version_suffix is not None or "+" not in torch:
-        return local_suffix(wanted, rocm)
-    return label_of_torch(torch)
+    other = wanted.version_suffix is not None or "+" not in torch
+    suffix = local_suffix(wanted, rocm) if other else label_of_torch(torch)
+    return with_commit(suffix, tree.commit) if wanted.release_type in GIT_TYPES and tree.commit else suffix
 
 
 def label_of_torch(version: str) -> str:

@@ -73,7 +73,7 @@ def plan_project(
     wanted = run.wanted
     editable = recipe.project in wanted.editable
     if recipe.local_version:
-        suffix = suffix_of_torch(wanted, run.rocm, run.torch)
+        suffix = suffix_of_torch(wanted, run.rocm, tree, run.torch)
     else:
         suffix = project_suffix(wanted, run.rocm, tree, recipe.project)
     _require_this_torch(recipe, tree, run)

@@ -57,20 +57,22 @@ def find_given(
     torch: str | None,
     pythons: Sequence[str],
     platform: str,
+    named: str = "",
     needs: Iterable[str] = (),
     built: Collection[str] = (),
 ) -> Foundation:
     """torch for each of the Pythons (`3.12`), and of `needs` and of what these require all that is offered.
 
-    What is `built` in the same run is not taken.
+    The wheel of torch with the file name `named` goes before all others where it fits. What is `built` in the
+    same run is not taken.
 
     Raises `UsageError` where no torch or several fit, or a need is not offered, `WrongTorch` for one that is
     not for ROCm, `InvalidWheel` for a damaged one.
     """
-    version = _version(offers, torch, pythons, platform)
-    chosen = _Chosen(offers, platform, built)
+    version = _version(offers, torch, pythons, platform, named)
+    chosen = _Chosen(offers, platform, built, named)
     for python in pythons:
-        root = chosen.take(Requirement(f"{TORCH}=={version}"), python)
+        root = chosen.take(Requirement(f"{TORCH}==={version}"), python)
         assert root is not None
         _require_hip_of(root)
         for name in needs:
@@ -94,11 +96,14 @@ def given_of(wheels: Iterable[BuiltWheel]) -> Foundation:
     return found.given()
 
 
-def _version(offers: Offers, asked: str | None, pythons: Sequence[str], platform: str) -> str:
+def _version(
+    offers: Offers, asked: str | None, pythons: Sequence[str], platform: str, named: str = ""
+) -> str:
     """The one version of torch that is meant."""
     offered = [one for one in offers.of(TORCH) if one.is_wheel]
     by_python = {
-        python: {one.version for one in offered if _fits(one, python, platform, asked)} for python in pythons
+        python: {one.version for one in _fitting(offered, python, platform, asked, named)}
+        for python in pythons
     }
     for python, versions in by_python.items():
         if not versions:
@@ -163,11 +168,21 @@ def _fits(one: Offered, python: str, platform: str, exact: str | None) -> bool:
     )
 
 
+def _fitting(
+    offered: Iterable[Offered], python: str, platform: str, exact: str | None, named: str
+) -> list[Offered]:
+    """The wheels that fit; only the one that is `named`, where that does."""
+    found = [one for one in offered if one.is_wheel and _fits(one, python, platform, exact)]
+    return [one for one in found if one.name == named] or found
+
+
 class _Chosen:
     """Wheels taken so far, and what of their requirements is not offered."""
 
-    def __init__(self, offers: Offers | None, platform: str, built: Collection[str] = ()) -> None:
-        self.offers, self.platform, self.built = offers, platform, built
+    def __init__(
+        self, offers: Offers | None, platform: str, built: Collection[str] = (), named: str = ""
+    ) -> None:
+        self.offers, self.platform, self.built, self.named = offers, platform, built, named
         self.wheels: list[BuiltWheel] = []
         # Without its marker, and for which Pythons it is.
         self.left: dict[str, list[str]] = {}
@@ -191,10 +206,8 @@ class _Chosen:
             return open_wheel(Path(known.path))
         fitting = [
             one
-            for one in self.offers.of(project)
-            if one.is_wheel
-            and _fits(one, python, self.platform, exact)
-            and wanted.specifier.contains(one.version, prereleases=True)
+            for one in _fitting(self.offers.of(project), python, self.platform, exact, self.named)
+            if wanted.specifier.contains(one.version, prereleases=True)
         ]
         # An index has wheels of one version for several torches, whose labels sort as they like.
         label = self._label(python)
@@ -225,9 +238,9 @@ class _Chosen:
         return {wheel.project: wheel for wheel in self.wheels if wheel.python == python}
 
     def _label(self, python: str) -> str:
-        """What the wheels that stand on the torch that is taken have in their versions."""
+        """What the wheels that stand on the torch that is taken have in their local versions."""
         torch = self._known(python).get(TORCH)
-        return label_of_torch(torch.version) if torch is not None else ""
+        return label_of_torch(torch.version).removeprefix("+") if torch is not None else ""
 
     def _opened(self, offered: Iterable[Offered]) -> Iterator[Wheel]:
         assert self.offers is not None

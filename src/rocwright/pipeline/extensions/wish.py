@@ -10,7 +10,8 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 
 import msgspec
-from packaging.utils import canonicalize_name, parse_wheel_filename
+from packaging.utils import InvalidWheelFilename, canonicalize_name
+from packaging.version import InvalidVersion
 
 from rocwright.builder.before.extension import (
     ExtensionFacts,
@@ -32,6 +33,7 @@ from rocwright.pipeline.extensions.sources import Note, bring_sources, offers_of
 from rocwright.sources.project import ProjectSource, ProjectTree
 from rocwright.system.interpreters import ask_interpreter, find_interpreter
 from rocwright.system.venv import Closed
+from rocwright.wheel.tags import parse_wheel_name
 
 
 def python_names(pythons: Sequence[str]) -> tuple[str, ...]:
@@ -60,12 +62,25 @@ class Wish(msgspec.Struct, frozen=True):
 def ordered(
     order: Order, recipes: RecipeTable, table: ExtensionTable, wish: Wish, *, folder: Path, note: Note
 ) -> tuple[Order, RecipeTable]:
-    """The order and the recipes with what is wished for; sources and fetched wheels go below `folder`."""
+    """The order and the recipes with what is wished for; sources and fetched wheels go below `folder`.
+
+    Raises `UsageError` for what has no effect.
+    """
+    if order.wanted.build_number > 1 and not wanted_trees(order):
+        raise UsageError(
+            "--pytorch-build-number is for PyTorch's own packages, and none is built here",
+            next_step="leave it out, or tell the wheels apart with --version-suffix",
+        )
     trees = bring_sources(wish.sources, table, index=wish.index, folder=folder / "src", note=note)
     given = Foundation(())
     built = _built(order, trees)
     needs = _needed_besides(trees, table, built)
     if TORCH in built:
+        if wish.torch is not None:
+            raise UsageError(
+                f"--torch {wish.torch}: this run builds a torch itself",
+                next_step="leave --torch out, or the checkout of torch",
+            )
         if needs:
             raise UsageError(
                 f"{needs[0]} is needed, for the torch of this run, and is not built here",
@@ -143,12 +158,13 @@ def _offered(
     note: Note,
 ) -> Foundation:
     """The torch that lies where ROCm's packages come from, or at `path`."""
-    places = order.place.places
+    places, named = order.place.places, ""
     if path is not None:
         found = path if path.is_dir() else path.parent
         # First, so that no other file of that name is taken for it.
         places = Closed(places.index_url, (str(found), *places.find_links))
-        torch = None if path.is_dir() else str(parse_wheel_filename(path.name)[1])
+        named = "" if path.is_dir() else path.name
+        torch = _version_in(named) if named else None
     if not places.find_links and places.index_url is None:
         raise UsageError(
             "no place to take torch from, which --project is built against",
@@ -160,6 +176,7 @@ def _offered(
             torch=torch,
             pythons=python_names(order.pythons),
             platform=order.wanted.platform,
+            named=named,
             needs=needs,
             built=built,
         )
@@ -176,6 +193,17 @@ def _as_path(text: str) -> Path | None:
             next_step="name a version or a wheel",
         )
     return path
+
+
+def _version_in(name: str) -> str:
+    """The version in the file name of a torch."""
+    try:
+        found = parse_wheel_name(name)
+    except (InvalidWheelFilename, InvalidVersion) as error:
+        raise UsageError(f"--torch {name}: {error}", next_step="restore its name") from error
+    if found.project != TORCH:
+        raise UsageError(f"--torch {name} is a wheel of {found.project}", next_step="name one of torch")
+    return str(found.version)
 
 
 # -- the order

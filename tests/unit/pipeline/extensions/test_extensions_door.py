@@ -217,6 +217,11 @@ def test_a_commit_of_a_repository(build, tmp_path: Path) -> None:
     # Only its build knows the version of a repository.
     assert (one["project"], one["version"]) == ("tiny-git", "")
     assert one["env"]["SOURCE_DATE_EPOCH"] == "1700000000"
+    # So that the wheels of two commits have two names; what was released is named as ever.
+    commit = git(origin, "rev-parse", "HEAD").strip()[:8]
+    words = ("--project", "tiny-scatter==2.1.2", "--release-type", "dev")
+    plan = build("--project", f"git+{origin.as_uri()}@v1.5#tiny-git", *words)
+    assert [each["local"] for each in plan["builds"]] == [f"+git{commit}.{LOCAL[1:]}", LOCAL]
 
     said = build("--project", f"git+{origin.as_uri()}@v9#tiny-git", code=5)
     assert "has no branch or tag 'v9'" in said
@@ -237,6 +242,30 @@ def test_of_several_torches_one_is_named(build, tmp_path: Path) -> None:
     assert f"--torch 2.7: places has 2.8.0+rocm7.10.0, {TORCH}" in said
     # By its path, whatever else lies there.
     build("--project", "tiny-scatter==2.1.2", "--torch", tmp_path / f"places/torch-{TORCH}-{ANY}.whl")
+
+
+def test_a_torch_that_is_named_by_its_file_is_that_file(build, tmp_path: Path) -> None:
+    project = ("--project", "tiny-scatter==2.1.2")
+    plain = torch_wheel(tmp_path / "mine", "2.9.0")
+    other = torch_wheel(tmp_path / "mine", requires=("tiny-filelock",))
+    # Of a second build, which a directory has first.
+    other.rename(other.with_name(f"torch-{TORCH}-1-{ANY}.whl"))
+    named = torch_wheel(tmp_path / "mine")
+    assert of(build(*project, "--torch", plain)) == [("tiny-scatter", "2.1.2+rocm${ROCM_VERSION}")]
+    (one,) = build(*project, "--torch", named)["builds"]
+    assert one["version"] == f"2.1.2{LOCAL}" and "tiny-filelock" not in one["requirements"]
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("torch.whl", "--torch torch.whl: Invalid wheel filename"),
+        (f"triton-3.5.0-{ANY}.whl", f"--torch triton-3.5.0-{ANY}.whl is a wheel of triton"),
+    ],
+)
+def test_a_file_that_is_no_torch_is_told(build, tmp_path: Path, name: str, said: str) -> None:
+    torch_wheel(tmp_path / "mine").rename(tmp_path / "mine" / name)
+    assert said in build("--project", "tiny-scatter==2.1.2", "--torch", tmp_path / "mine" / name, code=2)
 
 
 def test_a_torch_without_hip_is_refused(build, tmp_path: Path) -> None:
@@ -458,6 +487,8 @@ def test_upon_a_torch_of_the_same_run(build) -> None:
     assert [each["fenced"] for each in plan["builds"]] == [False, True]
 
     # That torch is what it is built with: none is fetched, and no other will do.
+    said = build("--project", "tiny-scatter==2.1.2", "--pytorch-dir", tree, "--torch", TORCH, code=2)
+    assert f"--torch {TORCH}: this run builds a torch itself" in said
     own = Path("own-ext")
     for name, text in sources("own-ext").items():
         write(own / name, text)
@@ -569,6 +600,13 @@ def test_a_build_that_requires_another_torch(rocwright: Run, index: IndexServer,
     assert not Path("out").exists()
 
 
-def test_options_without_a_project(build) -> None:
-    said = build("--torch", "2.9.0", code=2)
-    assert "--torch is for projects that stand on torch" in said
+@pytest.mark.parametrize("words", [("--torch", "2.9.0"), ("--source-index", "x"), ("--allow-downloads",)])
+def test_options_without_a_project(rocwright: Run, words: tuple[str, ...]) -> None:
+    done = rocwright("build", "--dry-run", "--output-dir", "out", *words)
+    assert done.code == 2
+    assert f"{words[0]} is for projects that stand on torch" in done.err
+
+
+def test_a_build_number_is_for_pytorch(build) -> None:
+    said = build("--project", "tiny-scatter==2.1.2", "--pytorch-build-number", 2, code=2)
+    assert "--pytorch-build-number is for PyTorch's own packages, and none is built here" in said
