@@ -52,9 +52,14 @@ setup(
 
 
 def torch_wheel(
-    folder: Path, version: str = TORCH, *, hip: str | None = "7.10.1", requires: tuple[str, ...] = ()
+    folder: Path,
+    version: str = TORCH,
+    *,
+    hip: str | None = "7.10.1",
+    requires: tuple[str, ...] = (),
+    plain: bool = False,
 ) -> Path:
-    """A torch for any Python that requires the ROCm of its version."""
+    """A torch for any Python that requires the ROCm of its version, or none for a `plain` ROCm."""
     files = {
         "torch/__init__.py": f"from torch import version\n__version__ = {version!r}\n"
         "class cuda:\n    is_available = staticmethod(lambda: False)\n",
@@ -65,7 +70,7 @@ def torch_wheel(
         "torch/share/cmake/Torch/TorchConfig.cmake": "set(TORCH_FOUND 1)\n",
     }
     _, _, local = version.partition("+rocm")
-    pins = (f"rocm[libraries]=={local}",) if local else ()
+    pins = (f"rocm[libraries]=={local}",) if local and not plain else ()
     return write_wheel(folder, "torch", version, files, requires=(*pins, *requires), tag=ANY)
 
 

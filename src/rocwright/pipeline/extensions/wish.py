@@ -95,6 +95,8 @@ def ordered(
             given = _offered(order, wish.torch, path, needs, built, folder=folder / "given", note=note)
         if given.exact and (order.place.kind == "own" or order.place.install):
             order = msgspec.structs.replace(order, place=_with_rocm(order.place, given.exact))
+        if given.exact and order.place.kind == "prefix":
+            order = msgspec.structs.replace(order, problems=(*order.problems, _on_packages(given.exact)))
     return stand_on(
         order,
         recipes,
@@ -114,6 +116,14 @@ def _with_rocm(place: RocmPlace, version: str) -> RocmPlace:
             next_step="leave --rocm-sdk-version out, or give another --torch",
         )
     return place if place.exact_version else msgspec.structs.replace(place, spec=f"=={version}")
+
+
+def _on_packages(version: str) -> Problem:
+    return Problem(
+        f"the torch to build against loads ROCm from its packages (rocm=={version}), not from --rocm-prefix",
+        "give the place of those packages instead, --find-links or --index-url; or a torch that was built "
+        "against a plain ROCm",
+    )
 
 
 def _targets(order: Order) -> int:

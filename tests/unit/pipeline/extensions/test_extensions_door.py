@@ -387,8 +387,17 @@ def test_a_torch_for_a_plain_rocm_is_named_by_its_place(
     done = rocwright(*words, "--rocm-prefix", rocm)
     assert done.code == 2
     assert "no place to take torch from, which --project is built against" in done.err
+    on_packages = "the torch to build against loads ROCm from its packages (rocm==7.10.0)"
+    done = rocwright(*words, "--rocm-prefix", rocm, "--torch", tmp_path / "places")
+    assert done.code == 0 and f"in the way: {on_packages}" in done.err
+    done = rocwright(*[word for word in words if word not in ("--dry-run", "--json")],
+                     "--rocm-prefix", rocm, "--torch", tmp_path / "places")  # fmt: skip
+    assert done.code == 12 and on_packages in done.err
+
+    torch_wheel(tmp_path / "places", plain=True)
     done = rocwright(*words, "--rocm-prefix", rocm, "--torch", tmp_path / "places")
     assert done.code == 0, done.err
+    assert "in the way" not in done.err
     (one,) = done.json["builds"]
     assert one["env"]["ROCM_HOME"] == str(rocm)
     # A torch whose libraries are of another ROCm.
