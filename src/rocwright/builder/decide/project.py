@@ -94,7 +94,8 @@ def plan_project(
         env=_environment(recipe, tree, run, version=told, suffix=suffix, pins=pins),
         platform=wanted.platform,
         python=python,
-        import_name=recipe.module,
+        # Of what stands on torch only its wheel tells it, unless its row does.
+        import_name=recipe.import_name if recipe.local_version else recipe.module,
         requirements=requirements,
         requirements_files=tree.requirements_files,
         uninstalled=uninstalled,

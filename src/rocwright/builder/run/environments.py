@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
+from pathlib import Path, PurePath
 
 import msgspec
 from packaging.requirements import InvalidRequirement, Requirement
@@ -24,6 +24,7 @@ from rocwright.system import links, venv
 from rocwright.system.files import atomic_directory, remove_tree, write_text
 from rocwright.system.interpreters import Interpreter
 from rocwright.system.venv import Environment
+from rocwright.wheel.read import open_wheel, read_member
 
 _STAMP = "rocwright-environment.json"
 _POINTER = "rocwright-rocm.pth"
@@ -195,6 +196,27 @@ print("\\n" + json.dumps(said))
 """
 
 
+# Folders that projects leave in their wheels by mistake.
+_STRAY = frozenset(("benchmark", "benchmarks", "docs", "example", "examples", "scripts", "test", "tests"))
+
+
+def module_of(wheel: Path, project: str) -> str:
+    """What a wheel is imported by: what is called like its project, else the first that it brings."""
+    found = open_wheel(wheel)
+    brought: dict[str, None] = {}
+    for member in found.members:
+        first, _, rest = member.name.partition("/")
+        top = first if rest else first.partition(".")[0]
+        if PurePath(member.name).suffix in (".py", ".so", ".pyd") and top.isidentifier():
+            brought[top] = None
+    told = f"{found.dist_info}/top_level.txt"
+    listed = read_member(found, told).decode("utf-8", "replace").split() if told in found.member else []
+    names = [name for name in listed if name in brought] or [name for name in brought if name not in _STRAY]
+    alike = (name for name in names if canonicalize_name(name) == project)
+    public = (name for name in names if not name.startswith("_"))
+    return next(alike, None) or next(public, None) or project.replace("-", "_")
+
+
 class Imported(msgspec.Struct, frozen=True):
     """What an imported package says of itself; `hip` and `available` (a GPU) are torch's alone."""
 
@@ -271,19 +293,19 @@ def prove(
     proven, failed = [], []
     for wheel in wheels:
         try:
-            said = require_import(
-                wheel.project, import_names.get(wheel.project, ""), environment, rocm, log=log
-            )
+            name = import_names.get(wheel.project) or module_of(Path(wheel.path), wheel.project)
+            said = require_import(wheel.project, name, environment, rocm, log=log)
             proven.append(Proven(wheel.project, interpreter.name, said))
         except InvalidWheel as error:
-            failed.append((wheel, error.what))
+            failed.append((wheel, name, error.what))
     if failed:
-        lines = "\n".join(f"  {Path(wheel.path).name}: {what}" for wheel, what in failed)
+        lines = "\n".join(f"  {Path(wheel.path).name}: {what}" for wheel, _, what in failed)
         raise InvalidWheel(
             f"{len(failed)} of {len(wheels)} wheels do not work in a fresh environment; "
             f"they stay in the output directory, unproven\n{lines}",
             where=log,
-            next_step=f"try it there: {environment.python} -c 'import {failed[0][0].project}'",
+            next_step=f"try it there: {environment.python} -c 'import {failed[0][1]}'; where that is another "
+            "name than its package has, give its row an import_name",
         )
     return tuple(proven)
 

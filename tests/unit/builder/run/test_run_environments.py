@@ -9,9 +9,10 @@ import msgspec
 import pytest
 
 from rocwright.builder.rocm.rocm import Rocm
-from rocwright.builder.run.environments import build_environment, satisfies, site_packages
+from rocwright.builder.run.environments import build_environment, module_of, satisfies, site_packages
 from rocwright.system.interpreters import running_interpreter
 from rocwright.system.venv import Environment, create
+from wheels import ANY, write_wheel
 
 
 def distribution(site: Path, name: str, version: str, *files: str) -> None:
@@ -110,3 +111,18 @@ def test_only_what_is_certainly_there_is_not_asked_for(
     distribution(site, "setuptools", "80.9.0")
     distribution(site, "typing_extensions", "4.0")
     assert satisfies(environment, requirements) is there
+
+
+@pytest.mark.parametrize(
+    ("files", "module"),
+    [
+        (["tiny_ext/__init__.py", "modules/__init__.py"], "tiny_ext"),
+        (["functions/__init__.py", "Tiny_Ext.cpython-312-x86_64-linux-gnu.so"], "Tiny_Ext"),
+        (["tests/__init__.py", "_C.abi3.so", "deform/__init__.py", "include/a.h"], "deform"),
+        (["one/__init__.py", "two.py", "tiny_ext-1.0.dist-info/top_level.txt"], "two"),
+        (["tests/__init__.py", "share/notes"], "tiny_ext"),
+    ],
+)
+def test_a_wheel_tells_what_it_is_imported_by(tmp_path: Path, files: list[str], module: str) -> None:
+    wheel = write_wheel(tmp_path, "tiny-ext", "1.0", dict.fromkeys(files, "two\n"), tag=ANY)
+    assert module_of(wheel, "tiny-ext") == module

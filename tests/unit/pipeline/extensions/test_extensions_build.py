@@ -96,7 +96,8 @@ def test_what_another_build_of_the_run_requires_is_there_with_what_it_requires(
 ) -> None:
     sdist(index.folder, "tiny-ops", "1.0", imports="import six", requires=("six",))
     for path, text in sources("tiny-model", before="import six, tiny_ops\n").items():
-        write(tmp_path / "model" / path, text)
+        # Its package has another name, which no row tells.
+        write(tmp_path / "model" / path.replace("tiny_model", "Model"), text.replace("tiny_model", "Model"))
     pyproject = '[build-system]\nrequires = ["setuptools", "torch", "tiny-ops"]\n'
     write(tmp_path / "model/pyproject.toml", pyproject)
     words = ("--project", "./model", "--project", "tiny-ops==1.0", "--output-dir", "out")
