@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 
@@ -45,6 +46,11 @@ from rocwright.errors import CommandFailed, UsageError
 from rocwright.system.interpreters import Interpreter
 from rocwright.system.venv import Environment, pip_install, pip_uninstall
 from rocwright.wheel.tags import serves
+
+
+def alone_at_work(work_dir: Path, note: Note) -> AbstractContextManager[None]:
+    """Keep other runs out of a work directory, whose sources, wheels and environments they would change."""
+    return held(work_dir, "state/lock", "state/running", note)
 
 
 class FamilyResult(msgspec.Struct, frozen=True):
@@ -91,7 +97,7 @@ def run_family(
     """
     if plan.rocm.origin == "unknown":
         raise UsageError("this plan was made without a ROCm", next_step="name the ROCm to build against")
-    with held(work_dir, "state/lock", "state/running", note):
+    with alone_at_work(work_dir, note):
         start_units(work_dir / "units")
         caching = Caching(plan, cache, work_dir, note)
         caching.begin(work_dir, cache_hip=cache_hip)

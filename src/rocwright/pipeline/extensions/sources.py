@@ -27,7 +27,6 @@ from rocwright.store.adopt.offered import Catalogue, Offered, OfferedFiles
 from rocwright.store.adopt.pages import Reading, parse_page, read_flat, read_folder
 from rocwright.system.files import make_directory, sha256_file
 from rocwright.system.http import Web
-from rocwright.system.locks import turn_in
 from rocwright.system.venv import Closed, local_path
 
 Note = Callable[[str], None]
@@ -122,8 +121,7 @@ def bring_sources(
         if source.name:
             _require_wanted(table.get(source.name))
     make_directory(folder)
-    # Two runs in one work directory would unpack into each other's hands.
-    with turn_in(folder), offers_of(Closed(index_url=index), folder, note) as offers:
+    with offers_of(Closed(index_url=index), folder, note) as offers:
         trees = [_brought(source, table, offers, folder, note) for source in sources]
     names = [tree.project for tree in trees]
     for tree in trees:

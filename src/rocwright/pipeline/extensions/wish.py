@@ -26,6 +26,7 @@ from rocwright.builder.order import Order, parse_build_targets, wanted_trees
 from rocwright.builder.rocm.install import satisfies
 from rocwright.builder.rocm.place import RocmPlace, place_environment
 from rocwright.builder.rocm.rocm import unknown_rocm
+from rocwright.builder.run.family import alone_at_work
 from rocwright.errors import RocwrightError, UsageError
 from rocwright.model.project import TORCH
 from rocwright.pipeline.extensions.given import BesideRocm, Foundation, exactly, find_given, installed_given
@@ -71,6 +72,14 @@ def ordered(
             "--pytorch-build-number is for PyTorch's own packages, and none is built here",
             next_step="leave it out, or tell the wheels apart with --version-suffix",
         )
+    # What another run builds from and against there must not change below it.
+    with alone_at_work(folder, note):
+        return _ordered(order, recipes, table, wish, folder=folder, note=note)
+
+
+def _ordered(
+    order: Order, recipes: RecipeTable, table: ExtensionTable, wish: Wish, *, folder: Path, note: Note
+) -> tuple[Order, RecipeTable]:
     trees = bring_sources(wish.sources, table, index=wish.index, folder=folder / "src", note=note)
     given = Foundation(())
     built = _built(order, trees)

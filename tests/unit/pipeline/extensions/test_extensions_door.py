@@ -15,7 +15,15 @@ import pytest
 
 from command_line import Run
 from git_repos import git
-from index_server import IndexServer, serving
+from index_server import IndexServer, digest_of, serving
+from rocwright.builder.decide.extension import load_extensions
+from rocwright.builder.decide.plan import BuildRequest
+from rocwright.builder.decide.recipe import load_recipes
+from rocwright.builder.order import Order
+from rocwright.builder.rocm.place import RocmPlace
+from rocwright.builder.run.family import alone_at_work
+from rocwright.pipeline.extensions.wish import Wish, ordered
+from rocwright.sources.project import parse_source
 from rocwright.system import venv
 from rocwright.system.interpreters import running_interpreter
 from small_extension import TORCH, sdist, sources, torch_wheel
@@ -76,6 +84,30 @@ def test_the_rocm_that_is_installed_is_the_one_that_torch_requires(build) -> Non
         for spec in ("<7.10", "==7.11.0"):
             said = build(*words, "--rocm-sdk-version", spec, code=2)
             assert f"requires ROCm 7.10.0, and --rocm-sdk-version is {spec}" in said
+
+
+def test_sources_and_wheels_do_not_change_below_another_run(index: IndexServer, tmp_path: Path) -> None:
+    places, work = tmp_path / "places", tmp_path / "work"
+    place, wanted = RocmPlace("own", find_links=(str(places),)), BuildRequest({}, "linux", ())
+    order = Order(place, wanted, str(tmp_path / "out"), str(work))
+
+    def bring(note: Callable[[str], None]) -> None:
+        wish = Wish((parse_source("tiny-scatter==2.1.2", base=tmp_path),), index.url())
+        ordered(order, load_recipes(None), load_extensions(None), wish, folder=work, note=note)
+
+    def wait(text: str) -> None:
+        raise InterruptedError(text)
+
+    bring(lambda _: None)
+    setup = work / "src" / "tiny-scatter-2.1.2" / "setup.py"
+    # The same name and version, and other content.
+    sdist(index.folder, "tiny-scatter", "2.1.2", before="# another\n")
+    digest_of.cache_clear()
+    with alone_at_work(work, lambda _: None), pytest.raises(InterruptedError, match="waiting for another"):
+        bring(wait)
+    assert "# another" not in setup.read_text()
+    bring(lambda _: None)
+    assert "# another" in setup.read_text()
 
 
 def test_an_edit_of_its_row_is_told(rocwright: Run, index: IndexServer, tmp_path: Path) -> None:
