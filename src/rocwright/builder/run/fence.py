@@ -12,7 +12,9 @@ import shutil
 import sys
 from collections.abc import Mapping
 from functools import cache
+from pathlib import Path
 
+from rocwright.builder.units.launch import HIP, HOST, runs
 from rocwright.errors import CommandFailed, MissingTool
 from rocwright.system import process
 
@@ -29,10 +31,18 @@ def fence_command(env: Mapping[str, str]) -> tuple[str, ...]:
     """What to put before a command with these variables so that it has no network; nothing where those have
     to do.
 
-    A compiler cache that talks to a server, sccache always does, needs the network of this machine.
+    A compiler cache that talks to a server, sccache always does where it is in use, needs the network of this
+    machine.
     """
     remote = any(name in env for name in ("CCACHE_REMOTE_STORAGE", "CCACHE_SECONDARY_STORAGE"))
-    return () if remote or any(name.startswith("SCCACHE_") for name in env) else _namespace()
+    return () if remote or "sccache" in _launched(env) else _namespace()
+
+
+def _launched(env: Mapping[str, str]) -> set[str]:
+    """Names of the programs that run the compilers, whoever put them there."""
+    words = [word for name in (*HOST, *HIP) for word in env.get(name, "").split(";")]
+    words += [word for name in ("CC", "CXX", HIP[1]) for word in env.get(name, "").split()]
+    return {Path(text).name for word in words for text in (word, *runs(Path(word)))}
 
 
 @cache

@@ -7,6 +7,7 @@ aotriton's does, would then find the wrapper's. Linux only records; on Windows t
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import shlex
@@ -252,6 +253,15 @@ def write_launchers(
         target = work_dir / "bin" / launcher.name
         _write_program(target, text)
     (work_dir / "units").mkdir(parents=True, exist_ok=True)
+
+
+def runs(program: Path) -> tuple[str, ...]:
+    """The launcher that a program of `write_launchers` runs; nothing for any other program."""
+    if program.name not in ("record-host", "record-hip") or not program.is_file():
+        return ()
+    (last,) = ast.parse(program.read_text(encoding="utf-8").splitlines()[-1]).body
+    call = last.value.args[0] if isinstance(last, ast.Expr) and isinstance(last.value, ast.Call) else None
+    return tuple(ast.literal_eval(call.args[2])) if isinstance(call, ast.Call) else ()
 
 
 def _write_program(path: Path, text: str) -> None:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from rocwright.builder.run.fence import fence_command, wants_network
+from rocwright.builder.run import fence
+from rocwright.builder.run.fence import wants_network
+from rocwright.builder.units.launch import launcher_environment, write_launchers
 
 
 @pytest.mark.parametrize(
@@ -31,13 +35,33 @@ def test_other_failures_are_not_taken_for_it() -> None:
     )
 
 
+LAUNCHER = "CMAKE_CXX_COMPILER_LAUNCHER"
+
+
 @pytest.mark.parametrize(
-    "env",
+    ("cache", "caller", "env", "apart"),
     [
-        {"SCCACHE_IDLE_TIMEOUT": "0"},
-        {"CCACHE_REMOTE_STORAGE": "http://cache.example.org"},
-        {"CCACHE_SECONDARY_STORAGE": "redis://cache.example.org"},
+        ("sccache", {}, {}, False),
+        ("", {LAUNCHER: "/opt/sccache"}, {}, False),
+        ("", {}, {"CXX": "sccache g++"}, False),
+        ("ccache", {}, {"CCACHE_REMOTE_STORAGE": "http://cache.example.org"}, False),
+        ("ccache", {}, {"CCACHE_SECONDARY_STORAGE": "redis://cache.example.org"}, False),
+        # What is only set, and not used.
+        ("", {}, {"SCCACHE_BUCKET": "somewhere"}, True),
+        ("ccache", {}, {"SCCACHE_BUCKET": "somewhere"}, True),
     ],
 )
-def test_a_cache_on_a_server_keeps_its_network(env: dict[str, str]) -> None:
-    assert fence_command(env) == ()
+@pytest.mark.parametrize("record", [True, False])
+def test_a_cache_on_a_server_keeps_its_network(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    cache: str,
+    caller: dict[str, str],
+    env: dict[str, str],
+    apart: bool,
+    record: bool,
+) -> None:
+    monkeypatch.setattr(fence, "_namespace", lambda: ("apart",))
+    write_launchers(tmp_path, cache=cache, caller=caller)
+    launchers = launcher_environment(tmp_path, cache=cache, record=record, caller=caller)
+    assert fence.fence_command({**caller, **env, **launchers}) == (("apart",) if apart else ())
