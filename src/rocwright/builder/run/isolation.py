@@ -15,7 +15,7 @@ import msgspec
 
 from rocwright.builder.decide.plan import BuildPlan
 from rocwright.builder.rocm.rocm import Rocm
-from rocwright.system.files import fact_line
+from rocwright.system.files import fact_line, walk_files
 from rocwright.system.redact import is_secret
 
 # Another Python, another ROCm, another project's settings: what is needed of these a plan sets.
@@ -107,6 +107,11 @@ _TOOLS = {"CC": "cc", "CXX": "c++", "CMAKE": "cmake", "NINJA": "ninja", "HIPCC":
 _CLANG = "HIP_CLANG_PATH"
 # Where a plain installation keeps what compiles: Debian, AMD's packages and a build of one's own differ.
 _PLACES = (".info", "lib", "bin", "llvm/bin", "lib/llvm/bin", "amdgcn/bitcode", "lib/llvm/amdgcn/bitcode")
+# What is ROCm's of headers, and of Debian's libraries, which lie among those of everything else. Some of its
+# libraries are headers alone.
+_OURS = re.compile(
+    r"(lib)?(amdhip|amd_comgr|hip|hsa|miopen|rccl|roc(?!k))|(thrust|ck|ck_tile)$", re.IGNORECASE
+)
 
 
 def rocm_identity(rocm: Rocm) -> str:
@@ -122,6 +127,12 @@ def rocm_identity(rocm: Rocm) -> str:
             # A directory's time tells of anything that is installed there, a package of games too.
             is_one = path.is_dir() and not path.is_symlink()
             digest.update(path.name.encode() if is_one else fact_line(path.name, path.lstat()))
+    root = Path(rocm.root)
+    ours = [path for path in root.glob("include/*") if path.is_dir() and _OURS.match(path.name)]
+    files = [file for path in sorted(ours) for file in walk_files(path)]
+    files += sorted(path for path in root.glob("lib/*-linux-gnu/*.so*") if _OURS.match(path.name))
+    for file in files:
+        digest.update(fact_line(file.relative_to(root).as_posix(), file.lstat()))
     return digest.hexdigest()
 
 

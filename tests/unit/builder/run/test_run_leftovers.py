@@ -12,9 +12,11 @@ import pytest
 from one_build import run_build
 from rocwright.builder.decide.plan import BuildPlan, BuiltWheel
 from rocwright.builder.rocm.rocm import Rocm
+from rocwright.builder.run.isolation import rocm_identity
 from rocwright.builder.run.leftovers import Leftovers
 from rocwright.system import venv
 from rocwright.system.venv import Environment, pip_install
+from trees import write
 from wheels import ANY, write_wheel
 
 SETUP = """
@@ -106,6 +108,29 @@ def test_objects_of_other_compilers_or_another_rocm_are_not_used(
     (prefix / "llvm" / "bin" / "clang-19").write_text("another")
     build(source, environment, rocm)
     assert not kept.exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "counts"),
+    [
+        ("lib/libamdhip64.so.7", True),
+        ("lib/x86_64-linux-gnu/libamdhip64.so.6", True),
+        ("include/rocprim/block/block_sort.hpp", True),
+        ("include/thrust/sort.h", True),
+        ("include/hip/hip_runtime.h", True),
+        # Beside it in /usr.
+        ("lib/x86_64-linux-gnu/libssl.so.3", False),
+        ("include/openssl/ssl.h", False),
+        ("include/rocksdb/db.h", False),
+    ],
+)
+def test_what_of_a_plain_rocm_makes_it_another(tmp_path: Path, name: str, counts: bool) -> None:
+    root = str(tmp_path)
+    rocm = Rocm(version="7.1", root=root, bin=f"{root}/bin", cmake=f"{root}/lib/cmake", origin="prefix")
+    write(tmp_path / name, "one")
+    before = rocm_identity(rocm)
+    write(tmp_path / name, "another")
+    assert (rocm_identity(rocm) != before) is counts
 
 
 @pytest.mark.slow
