@@ -90,7 +90,8 @@ class Build:
     def run(self, output: Path, before: frozenset[str]) -> tuple[BuiltWheel, tuple[str, ...]]:
         """Prepare, compile, check, install, put out; also new files that the build left in the tree.
 
-        `before` are the files that were untracked. The tree is as before when it worked or made no wheel.
+        `before` are the files that were untracked. The tree is as before when it worked; one that made no
+        wheel leaves its `build` there, so that the next goes on.
         """
         self._prepare()
         if self.plan.editable:
@@ -111,7 +112,7 @@ class Build:
                 used = self._command(argv)
         except BaseException:
             remove_tree(self.dist)
-            clean_up(self.tree, before, self.note)
+            clean_up(self.tree, before, self.note, failed=True)
             raise
         built = give_local_version(_the_wheel(self.plan, self.dist), self.plan.local)
         require_pins(built, self.plan.pins)

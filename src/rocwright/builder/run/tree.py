@@ -27,6 +27,7 @@ _SOURCE_NAME = re.compile(
     r".*\.([chisS]|cc|cpp|cxx|cu|cuh|hh|hpp|hxx|hip|inc|inl|ipp|in|def|td|m|mm|pyi?|pyx|pxd|cmake|txt|toml|cfg)"
 )
 _MADE = "made.json"
+_KEPT = "kept.json"
 
 
 class Content(msgspec.Struct, frozen=True):
@@ -78,7 +79,7 @@ class SourceTree:
         changed = dict(self._changed("--ignored=matching"))
         hidden = [path for path, state in changed.items() if state == "!!"]
         ignored = frozenset(self._ignored_sources(hidden)) - self._made()
-        kept = {path for path, state in changed.items() if state != "!!"}
+        kept = {path for path, state in changed.items() if state != "!!"} - self.kept()
         digests = {path: _digest(self.directory / path) for path in sorted(kept | ignored)}
         untracked = frozenset(path for path, state in changed.items() if state == "??")
         return Content(head, digests, untracked, ignored)
@@ -100,10 +101,22 @@ class SourceTree:
         return msgspec.structs.replace(before, files=kept, ignored=before.ignored - made)
 
     def _made(self) -> frozenset[str]:
+        return self._remembered(_MADE)
+
+    def _remembered(self, name: str) -> frozenset[str]:
         try:
-            return msgspec.json.decode((self.own / _MADE).read_bytes(), type=frozenset[str])
+            return msgspec.json.decode((self.own / name).read_bytes(), type=frozenset[str])
         except (OSError, msgspec.DecodeError):
             return frozenset()
+
+    def keep(self, paths: Collection[str]) -> None:
+        """Remember directories of a build that failed, for the one that goes on and then removes them."""
+        text = msgspec.json.encode(sorted({*paths, *self.kept()})).decode()
+        files.write_text(self.own / _KEPT, text)
+
+    def kept(self) -> frozenset[str]:
+        """What `keep` was told, and nobody has removed since."""
+        return self._remembered(_KEPT)
 
     def untracked(self) -> frozenset[str]:
         """Paths that are neither in its history nor ignored."""
@@ -230,20 +243,30 @@ def held_tree(directory: Path, note: Callable[[str], None]) -> Iterator[SourceTr
         yield tree
 
 
-def clean_up(tree: SourceTree, before: frozenset[str], note: Callable[[str], None]) -> tuple[str, ...]:
+def clean_up(
+    tree: SourceTree, before: frozenset[str], note: Callable[[str], None], *, failed: bool = False
+) -> tuple[str, ...]:
     """Take away what a build left in a tree that does not ignore it; returns new files that stay.
 
     Only what build systems make goes: `dist`, `build`, `*.egg-info`. Anything else may be somebody's who
-    works in the tree meanwhile, so it is named and left. `before` is what was untracked before it.
+    works in the tree meanwhile, so it is named and left. `before` is what was untracked before it. The
+    `build` of one that `failed` stays, with what is compiled, until one works.
     """
     if tree.git is None:
         return tuple(sorted(tree.untracked() - before))
-    left = []
-    for path in sorted(tree.untracked() - before):
-        if path.rpartition("/")[2] in _OUTPUTS or path.endswith(".egg-info"):
+    left, kept = [], []
+    for path in sorted(tree.untracked() - (before - tree.kept())):
+        name = path.rpartition("/")[2]
+        if failed and name == "build":
+            kept.append(path)
+        elif name in _OUTPUTS or path.endswith(".egg-info"):
             files.remove_tree(tree.directory / path)
         else:
             left.append(path)
+    if kept:
+        tree.keep(kept)
+    elif tree.kept():
+        (tree.own / _KEPT).unlink()
     if left:
         shown = ", ".join(left[:5]) + (f" and {len(left) - 5} more" if len(left) > 5 else "")
         note(f"new in {tree.directory}, not ignored by git, and left there: {shown}")

@@ -238,3 +238,27 @@ def test_a_build_directory_that_is_ignored_stays_for_the_next_build(tmp_path: Pa
     (root / "build" / "a.o").write_text("x")
     assert clean_up(tree, before, pytest.fail) == ()
     assert (root / "build" / "a.o").exists()
+
+
+def test_what_is_compiled_stays_when_a_build_fails_and_goes_when_one_works(tmp_path: Path) -> None:
+    root = repository(tmp_path / "tree")
+    (root / ".gitignore").unlink()
+    git(root, "commit", "-q", "-a", "-m", "ignore nothing")
+    (root / "sub" / "build").mkdir(parents=True)
+    (root / "sub" / "build" / "mine.txt").write_text("of before")
+    tree = source_tree(root)
+    before = tree.untracked()
+    for name in ("build/a.o", "dist/a.whl", "toy.egg-info/PKG-INFO"):
+        (root / name).parent.mkdir(exist_ok=True)
+        (root / name).write_text("x")
+    assert clean_up(tree, before, pytest.fail, failed=True) == ()
+    assert git(root, "status", "--porcelain") == "?? build/\n?? sub/"
+    assert tree.content().files.keys() == {"sub"}
+    # The next finds it there, and it is not the user's.
+    assert clean_up(tree, tree.untracked(), pytest.fail) == ()
+    assert git(root, "status", "--porcelain") == "?? sub/"
+    # From here on such a directory is.
+    (root / "build").mkdir()
+    (root / "build" / "mine.txt").write_text("x")
+    assert clean_up(tree, tree.untracked(), pytest.fail) == ()
+    assert (root / "build" / "mine.txt").exists()
