@@ -1,6 +1,4 @@
-"""The torch that a build is made against, and what that needs: chosen among what places offer, by Python, or
-installed beside ROCm's packages.
-"""
+"""The torch that a build is made against, and what that needs: chosen among what places offer, by Python."""
 
 from __future__ import annotations
 
@@ -32,8 +30,7 @@ from rocwright.store.adopt.offered import (
     plain,
 )
 from rocwright.system.files import sha256_file
-from rocwright.system.venv import Environment, package_directories
-from rocwright.wheel.metadata import Metadata, exact_version, parse_metadata
+from rocwright.wheel.metadata import exact_version
 from rocwright.wheel.read import Wheel, open_wheel, read_member
 from rocwright.wheel.tags import allows
 
@@ -311,10 +308,10 @@ def _require_hip_of(wheel: Wheel) -> None:
     """Raise `WrongTorch` unless `torch/version.py` names a HIP."""
     name = "torch/version.py"
     text = read_member(wheel, name).decode("utf-8", "replace") if name in wheel.member else ""
-    _require_hip(text, wheel.path)
+    require_hip(text, wheel.path)
 
 
-def _require_hip(text: str, where: Path) -> None:
+def require_hip(text: str, where: Path) -> None:
     """Raise `WrongTorch` unless this text of torch/version.py names a HIP."""
     if not _assigned(text).get("hip"):
         raise WrongTorch(
@@ -337,75 +334,3 @@ def _assigned(text: str) -> Mapping[str, object]:
         if isinstance(value, ast.Constant):
             found |= {target.id: value.value for target in targets if isinstance(target, ast.Name)}
     return found
-
-
-# -- beside ROCm's packages
-
-
-class BesideRocm(msgspec.Struct, frozen=True):
-    """What is given, without files, and the distributions that builds have to see."""
-
-    given: Foundation
-    seen: tuple[str, ...]
-
-
-def installed_given(
-    environment: Environment, python: str, needs: Iterable[str] = (), built: Collection[str] = ()
-) -> BesideRocm:
-    """torch and `needs` of an environment, and what they require there, without what is `built` in this run.
-
-    Raises `UsageError` where one of them is missing, `WrongTorch` for a torch without HIP.
-    """
-    found: dict[str, Path] = {
-        canonicalize_name(info.name.removesuffix(".dist-info").rpartition("-")[0]): info
-        for site in package_directories(environment.root)
-        for info in sorted(site.glob("*.dist-info"))
-    }
-    roots = (TORCH, *needs)
-    for name in roots:
-        if name not in found:
-            raise UsageError(
-                f"{name} is not installed in {environment.root}, and --project is built against it",
-                where=environment.root,
-                next_step="install it there, or give the place of ROCm and torch: --find-links, --index-url",
-            )
-    version = found[TORCH].parent / TORCH / "version.py"
-    _require_hip(version.read_text(encoding="utf-8") if version.is_file() else "", environment.root)
-    told = _closure(roots, {name: info for name, info in found.items() if name not in built})
-    wheels = tuple(
-        BuiltWheel(
-            name,
-            told[name].version,
-            path="",
-            sha256=sha256_file(found[name] / "RECORD"),
-            size=0,
-            wall_s=0,
-            cpu_s=0,
-            peak_rss=0,
-            python=python,
-        )
-        for name in roots
-    )
-    exact = _rocm(told[TORCH])
-    label = exact.replace("+", ".") or label_of(TORCH, told[TORCH].version) or ""
-    return BesideRocm(Foundation(wheels, (), label, exact), tuple(name for name in told if not is_rocm(name)))
-
-
-def _closure(roots: Iterable[str], found: dict[str, Path]) -> dict[str, Metadata]:
-    """METADATA of what is there of some distributions and of what they require."""
-    told: dict[str, Metadata] = {}
-    pending = list(roots)
-    while pending:
-        name = pending.pop()
-        if name in told or name not in found:
-            continue
-        told[name] = parse_metadata((found[name] / "METADATA").read_bytes())
-        pending += [canonicalize_name(wanted.name) for wanted in in_force(told[name].requires_dist)]
-    return told
-
-
-def _rocm(torch: Metadata) -> str:
-    """The ROCm that torch requires exactly; empty for none."""
-    wanted = in_force(torch.requires_dist)
-    pins = (exact_version(one) for one in wanted if is_rocm(canonicalize_name(one.name)))
-    return next((pin for pin in pins if pin), "")

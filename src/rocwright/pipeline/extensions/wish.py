@@ -24,15 +24,16 @@ from rocwright.builder.decide.extension import ExtensionTable, in_force, with_ex
 from rocwright.builder.decide.recipe import Recipe, RecipeTable
 from rocwright.builder.order import Order, parse_build_targets, wanted_trees
 from rocwright.builder.rocm.install import satisfies
-from rocwright.builder.rocm.place import RocmPlace, place_environment
+from rocwright.builder.rocm.place import RocmPlace
 from rocwright.builder.rocm.rocm import unknown_rocm
 from rocwright.builder.run.family import alone_at_work
 from rocwright.errors import RocwrightError, UsageError
 from rocwright.model.project import TORCH
-from rocwright.pipeline.extensions.given import BesideRocm, Foundation, exactly, find_given, installed_given
+from rocwright.pipeline.extensions.beside import beside_rocm
+from rocwright.pipeline.extensions.given import Foundation, find_given
 from rocwright.pipeline.extensions.sources import Note, bring_sources, offers_of
 from rocwright.sources.project import ProjectSource, ProjectTree
-from rocwright.system.interpreters import ask_interpreter, find_interpreter
+from rocwright.system.interpreters import find_interpreter
 from rocwright.system.venv import Closed
 from rocwright.wheel.tags import parse_wheel_name
 
@@ -98,7 +99,7 @@ def _ordered(
     else:
         path = None if wish.torch is None else _as_path(wish.torch)
         if order.place.kind == "environment" and not order.place.install and path is None:
-            there = _beside_rocm(order, wish.torch, needs, built)
+            there = beside_rocm(order.place, python_names(order.pythons), wish.torch, needs, built)
             given, order = there.given, msgspec.structs.replace(order, seen=there.seen)
         else:
             given = _offered(order, wish.torch, path, needs, built, folder=folder / "given", note=note)
@@ -142,28 +143,6 @@ def _targets(order: Order) -> int:
     except RocwrightError:
         # Whoever plans the build says it.
         return 1
-
-
-def _beside_rocm(order: Order, torch: str | None, needs: Sequence[str], built: Collection[str]) -> BesideRocm:
-    """The torch that is installed where ROCm's packages are."""
-    environment = place_environment(order.place, os.environ)
-    own = ask_interpreter(environment.python).name
-    pythons = python_names(order.pythons)
-    if pythons != (own,):
-        raise UsageError(
-            f"the torch of {environment.root} is for Python {own}, wheels are asked for {', '.join(pythons)}",
-            where=environment.root,
-            next_step=f"give --python {own}, or the place of ROCm and torch: --find-links, --index-url",
-        )
-    there = installed_given(environment, own, needs, built)
-    version = next(wheel.version for wheel in there.given.wheels if wheel.project == TORCH)
-    if torch is not None and not exactly(torch).contains(version, prereleases=True):
-        raise UsageError(
-            f"--torch {torch}: {environment.root} has torch {version}",
-            where=environment.root,
-            next_step="leave --torch out, or give the place of the other: --find-links, --index-url",
-        )
-    return there
 
 
 def _offered(
