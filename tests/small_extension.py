@@ -1,7 +1,7 @@
 """A torch of a few files that has a HIP and a BuildExtension, and projects that stand on it.
 
-Its BuildExtension compiles with the machine's C++ compiler what real ones give to hipcc; it takes the same
-variables and tells which it saw.
+Its BuildExtension compiles with the C++ compiler what real ones give to hipcc; like those it asks CXX which that
+is, looks for it as one program, and wants its version. It takes the same variables and tells which it saw.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ ROCM, TORCH = "7.10.0", "2.9.0+rocm7.10.0"
 TARGETS = "gfx942"
 
 CPP_EXTENSION = """
-import os, subprocess
+import os, shutil, subprocess
 from pathlib import Path
 from setuptools import Extension
 from setuptools.command.build_ext import build_ext
@@ -31,8 +31,13 @@ class BuildExtension(build_ext):
         assert torch.version.hip, "a torch without HIP"
         out = Path(self.get_ext_fullpath(ext.name))
         out.parent.mkdir(parents=True, exist_ok=True)
-        flags = [f'-DARCH="{os.environ["PYTORCH_ROCM_ARCH"]}"', "-x", "c++", "-fPIC", "-shared"]
-        subprocess.run(["c++", *flags, *ext.sources, "-Wl,--build-id=none", "-o", str(out)], check=True)
+        cxx = shutil.which(os.environ.get("CXX", "c++"))
+        subprocess.run([cxx, "-v"], check=True)
+        flags = [f'-DARCH="{os.environ["PYTORCH_ROCM_ARCH"]}"', "-x", "c++", "-fPIC"]
+        made = str(Path(self.build_temp) / (Path(ext.sources[0]).stem + ".o"))
+        os.makedirs(self.build_temp, exist_ok=True)
+        subprocess.run([cxx, *flags, "-c", *ext.sources, "-o", made], check=True)
+        subprocess.run([cxx, "-shared", made, "-Wl,--build-id=none", "-o", str(out)], check=True)
         print("ROCM_HOME", os.environ["ROCM_HOME"], "FORCE_CUDA", os.environ.get("FORCE_CUDA"))
 """
 

@@ -94,6 +94,7 @@ class Extension(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             optional=self.needs,
             requirements=(*(("ninja",) if kind == "torch" else ()), *self.requirements),
             pins=(TORCH,),
+            plain_compilers=kind == "torch",
             unit_memory=self.unit_memory,
             hours_per_target=self.hours_per_target,
             device_code=self.device_code and device_code,

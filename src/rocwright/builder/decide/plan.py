@@ -102,7 +102,8 @@ class BuildPlan(msgspec.Struct, frozen=True):
     requirements that the wheel has to state, whatever its project wrote. `install` puts the wheel into the
     build environment, because later builds need it. `local` is the local version that the wheel gets after
     it was built, `+rocm7.10.0`. A `fenced` build does not reach the network. A wheel that is `shown` is put
-    there before the next build, with what it requires.
+    there before the next build, with what it requires. With `plain_compilers` its build knows no launchers:
+    programs that run them stand in for CC and CXX.
     """
 
     project: str
@@ -130,6 +131,7 @@ class BuildPlan(msgspec.Struct, frozen=True):
     local: str = ""
     fenced: bool = False
     shown: bool = False
+    plain_compilers: bool = False
 
 
 class BuiltWheel(msgspec.Struct, frozen=True):

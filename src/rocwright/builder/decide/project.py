@@ -112,6 +112,7 @@ def plan_project(
         programs=_programs(recipe, tree, requirements, uninstalled),
         local=suffix if recipe.local_version else "",
         fenced=recipe.project in wanted.fenced,
+        plain_compilers=recipe.plain_compilers,
         shown=canonicalize_name(recipe.project) in wanted.shown and not editable,
     )
 

@@ -72,6 +72,7 @@ class Recipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     sysdeps: bool = False
     flash_attention: bool = False
     per_python: tuple[str, ...] = ()
+    plain_compilers: bool = False
     unit_memory: int = 1_000_000_000
     hours_per_target: float = 0.0
     device_code: bool = False

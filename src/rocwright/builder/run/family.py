@@ -429,7 +429,7 @@ def key_of(
     # Of what is removed first, the rest depends on which Python of a run comes first, not on what is wanted.
     removed = ("build",) if "build" in plan.removed else ()
     values = {
-        "plan": msgspec.structs.replace(plan, env={}, removed=removed),
+        "plan": msgspec.structs.replace(plan, env={}, removed=removed, plain_compilers=False),
         "environment": outcome_environment(caller, plan.env),
         "source": content.digest(without=made),
         "rocm": rocm,

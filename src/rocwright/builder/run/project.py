@@ -23,6 +23,7 @@ from rocwright.builder.run.isolation import (
 )
 from rocwright.builder.run.leftovers import Leftovers
 from rocwright.builder.run.tree import SourceTree, clean_up
+from rocwright.builder.units.launch import stand_ins
 from rocwright.device_code.wheel.wheel import split_wheel
 from rocwright.errors import CommandFailed, InvalidInput, InvalidWheel, UsageError
 from rocwright.system import process, venv
@@ -170,6 +171,8 @@ class Build:
         path = os.pathsep.join([str(self.environment.bin), self.plan.env.get("PATH", os.defpath)])
         # Unbuffered: else what compilers said comes before the lines of the script that ran them.
         env = {"PYTHONUNBUFFERED": "1", **in_environment(self.plan.env, self.environment), "PATH": path}
+        if self.plan.plain_compilers:
+            env |= stand_ins({**os.environ, **env})
         argv = [*(fence_command({**os.environ, **env}) if self.plan.fenced else ()), *argv]
         if any(name.endswith("_LAUNCHER") for name in env):
             env["ROCWRIGHT_BUILD"] = f"{self.plan.project} {self.plan.python}".rstrip()

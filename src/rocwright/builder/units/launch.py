@@ -2,7 +2,8 @@
 launcher variables alone.
 
 A compiler is never swapped for a wrapper of the same name: builds that look for the compiler's directory, as
-aotriton's does, would then find the wrapper's. Linux only records; on Windows the cache is the launcher.
+aotriton's does, would then find the wrapper's. Where a build knows no launchers, as setuptools' does, CC and
+CXX name programs that run them. Linux only records; on Windows the cache is the launcher.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -119,13 +120,21 @@ PART, PART_ROOT = "HIP_DEVICE_PART", "HIP_DEVICE_PART_ROOT"
 _RECORDER = Path(__file__).with_name("recorder.py")
 
 
+# Variable, the compiler where nobody names one (torch's, for C++), and what stands in for it.
+_STAND_INS = (("CC", "", "record-cc"), ("CXX", "c++", "record-cxx"))
+
+
 class Launcher(msgspec.Struct, frozen=True):
-    """One generated program: what it stands before, and the launcher that it runs itself."""
+    """One generated program: what it stands before, and the launcher that it runs itself.
+
+    One with a `variable` stands in for the compiler that ROCWRIGHT_CC or ROCWRIGHT_CXX names.
+    """
 
     name: str
     kind: str
     behind: tuple[str, ...] = ()
     extra: dict[str, str] = {}
+    variable: str = ""
 
 
 def launcher_environment(
@@ -167,6 +176,24 @@ def launcher_environment(
     return {name: value for name, value in values.items() if name in ours or name not in caller}
 
 
+def stand_ins(environment: Mapping[str, str]) -> dict[str, str]:
+    """Variables that put launchers before the compilers of a build that knows none.
+
+    Nothing where there are no programs for it: on Windows, and without records. A CC that nobody names stays
+    as it is: setuptools takes that of its Python, which may have options of its own.
+    """
+    launcher = Path(environment.get(HOST[1], ""))
+    # Build systems take the value apart at spaces.
+    if launcher.name != "record-host" or re.search(r"\s", str(launcher)):
+        return {}
+    values: dict[str, str] = {}
+    for variable, default, name in _STAND_INS:
+        if named := environment.get(variable) or default:
+            values[f"ROCWRIGHT_{variable}"] = named
+            values[variable] = str(launcher.with_name(name))
+    return values
+
+
 def require_launchers(environment: Mapping[str, str]) -> None:
     """Raise `UsageError` unless these variables put launchers before the compilers of device code."""
     if not all(Path(environment.get(name, "")).name == "record-hip" for name in HIP):
@@ -206,7 +233,8 @@ def plan_launchers(
     caller: Mapping[str, str] | None = None,
     keys: tuple[str, str] = ("", ""),
 ) -> tuple[Launcher, ...]:
-    """The programs that `launcher_environment` names; without a cache, the caller's launchers run in them.
+    """The programs that `launcher_environment` names, and those of `stand_ins`; without a cache, the caller's
+    launchers run in them.
 
     `keys` are what a result of a host compiler, and one of a device compiler, depends on besides what the
     cache itself looks at.
@@ -217,14 +245,21 @@ def plan_launchers(
         # A compiler from a wheel has the time of its installation: only its content says what it is.
         extra = hip_key | ({"CCACHE_COMPILERCHECK": "content"} if cache == "ccache" else {})
         hip = Launcher("record-hip", "hip", (cache,), extra) if cache_hip else Launcher("record-hip", "hip")
-        return Launcher("record-host", "host", (cache,), host_key), hip, Launcher("record-link", "link")
-    host = _words(caller.get(HOST[1]) or caller.get(HOST[0], ""))
+        host = Launcher("record-host", "host", (cache,), host_key)
+        return host, hip, Launcher("record-link", "link"), *_standing_in(host)
+    host = Launcher("record-host", "host", _words(caller.get(HOST[1]) or caller.get(HOST[0], "")))
     hip_words = _words(caller.get(HIP[0], "")) or tuple(shlex.split(caller.get(HIP[1], "")))
     return (
-        Launcher("record-host", "host", host),
+        host,
         Launcher("record-hip", "hip", hip_words),
         Launcher("record-link", "link", _words(caller.get(LINK[1], ""))),
+        *_standing_in(host),
     )
+
+
+def _standing_in(host: Launcher) -> Iterator[Launcher]:
+    for variable, _, name in _STAND_INS:
+        yield msgspec.structs.replace(host, name=name, variable=f"ROCWRIGHT_{variable}")
 
 
 def _words(value: str) -> tuple[str, ...]:
@@ -240,7 +275,7 @@ def write_launchers(
     caller: Mapping[str, str] | None = None,
     keys: tuple[str, str] = ("", ""),
 ) -> None:
-    """Write WORK/bin/record-host, record-hip and record-link; records go to WORK/units.
+    """Write the programs into WORK/bin; records go to WORK/units.
 
     A cache that is not on PATH is run by name all the same: it may be there later, and a launcher that finds
     none runs the compiler alone.
@@ -275,9 +310,10 @@ def _program(launcher: Launcher, units: Path) -> str:
     """A file that /bin/sh starts and Python reads: a `#!` line takes no path with spaces, nor a long one."""
     body = _RECORDER.read_text(encoding="utf-8")
     first_lines = f"#!/bin/sh\n'''exec' {shlex.quote(sys.executable)} -I -S \"$0\" \"$@\"\n' '''\n"
-    call = (
-        f"run(sys.argv[1:], {launcher.kind!r}, {list(launcher.behind)!r}, {str(units)!r}, {launcher.extra!r})"
-    )
+    argv = "sys.argv[1:]"
+    if launcher.variable:
+        argv = f"[*compiler({launcher.variable!r}), *{argv}]"
+    call = f"run({argv}, {launcher.kind!r}, {list(launcher.behind)!r}, {str(units)!r}, {launcher.extra!r})"
     # The import from __future__ may stand behind a docstring only, and the header is one already.
     body = body.replace("from __future__ import annotations\n", "", 1)
     return f"{first_lines}from __future__ import annotations\n{body}\n\nimport sys\n\nsys.exit({call})\n"

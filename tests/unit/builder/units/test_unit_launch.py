@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
 
-from rocwright.builder.units.launch import launcher_environment, plan_launchers, write_launchers
+from rocwright.builder.units.launch import launcher_environment, plan_launchers, stand_ins, write_launchers
+from rocwright.builder.units.logs import read_units
 
 WORK = Path("/home/u/w/out-work")
 HOST, HIP, LINK = (f"/home/u/w/out-work/bin/record-{kind}" for kind in ("host", "hip", "link"))
@@ -102,17 +104,17 @@ def test_what_the_caller_sets_wins():
 def test_without_a_cache_of_ours_the_callers_launchers_run_behind_the_recorder():
     caller = {"CMAKE_CXX_COMPILER_LAUNCHER": "icecc;-x", "HIP_CLANG_LAUNCHER": "/opt/my\\ cache"}
     assert launcher_environment(WORK, caller=caller) == RECORDED
-    host, hip, link = plan_launchers(caller=caller)
+    host, hip, link, *_ = plan_launchers(caller=caller)
     assert (host.behind, hip.behind, link.behind) == (("icecc", "-x"), ("/opt/my cache",), ())
 
 
 def test_the_device_compiler_is_left_alone_on_request():
-    host, hip, link = plan_launchers(cache="sccache", cache_hip=False)
+    host, hip, link, *_ = plan_launchers(cache="sccache", cache_hip=False)
     assert (host.behind, hip.behind, link.behind) == (("sccache",), (), ())
 
 
 def test_results_of_host_and_device_compilers_have_keys_of_their_own():
-    host, hip, link = plan_launchers(cache="sccache", keys=("h", "d"))
+    host, hip, link, *_ = plan_launchers(cache="sccache", keys=("h", "d"))
     assert (host.extra, hip.extra, link.extra) == (
         {"SCCACHE_C_CUSTOM_CACHE_BUSTER": "h"},
         {"SCCACHE_C_CUSTOM_CACHE_BUSTER": "d"},
@@ -132,3 +134,36 @@ def test_launchers_that_run_already_are_not_written_again(tmp_path):
     launcher.write_text("half")
     write_launchers(tmp_path)
     assert launcher.read_text().startswith("#!/bin/sh\n")
+
+
+def test_a_build_without_launchers_gets_programs_that_stand_in_for_its_compilers(tmp_path):
+    environment = launcher_environment(tmp_path) | {"CC": "gcc -m64"}
+    bin_dir = tmp_path / "bin"
+    assert stand_ins(environment) == {
+        "ROCWRIGHT_CC": "gcc -m64",
+        "CC": str(bin_dir / "record-cc"),
+        "ROCWRIGHT_CXX": "c++",
+        "CXX": str(bin_dir / "record-cxx"),
+    }
+    # That of its Python has options of its own.
+    assert "CC" not in stand_ins(launcher_environment(tmp_path))
+    assert stand_ins({"CMAKE_CXX_COMPILER_LAUNCHER": "ccache"}) == {}
+    assert stand_ins(launcher_environment(tmp_path / "my work")) == {}
+
+
+def test_what_stands_in_is_the_compiler_to_all_who_ask(tmp_path):
+    write_launchers(tmp_path)
+    (tmp_path / "a.cpp").write_text("int a;\n")
+    env = {"PATH": os.environ["PATH"], "ROCWRIGHT_CXX": "echo of"}
+    program = tmp_path / "bin" / "record-cxx"
+    words = ["-c", "a.cpp", "-o", "a.o"]
+    done = subprocess.run(
+        [program, *words], env=env, cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "of -c a.cpp -o a.o\n"
+    subprocess.run([program, "-v"], env=env, cwd=tmp_path, capture_output=True, check=True)
+    records = read_units(tmp_path / "units")
+    assert [(record.kind, record.source, record.output) for record in records] == [
+        ("host", "a.cpp", "a.o"),
+        ("other", "", ""),
+    ]

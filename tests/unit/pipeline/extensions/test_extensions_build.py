@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 import subprocess
 import zipfile
 from collections.abc import Callable, Iterator
@@ -89,6 +91,36 @@ def test_a_list_of_projects_is_built_proven_and_not_built_again(
         assert (tmp_path / "other" / name).read_bytes() == (out / name).read_bytes()
     checked = run_program("check", *sorted(out.iterdir()), cwd=tmp_path, env=dict(os.environ))
     assert checked.returncode == 0, checked.stdout
+
+
+@pytest.mark.skipif(not shutil.which("ccache"), reason="needs ccache")
+@pytest.mark.parametrize("compiler", ["", "g++ -pipe"])
+def test_compilers_of_setuptools_are_recorded_and_their_results_kept(
+    build: Build, index: IndexServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compiler: str
+) -> None:
+    sdist(index.folder, "tiny-scatter", "2.1.2")
+    monkeypatch.setenv("CCACHE_DIR", str(tmp_path / "ccache"))
+    if compiler:
+        monkeypatch.setenv("CXX", compiler)
+    reports = []
+    for name in ("one", "two"):
+        out = tmp_path / name
+        build(
+            "--project",
+            "tiny-scatter==2.1.2",
+            "--use-ccache",
+            "--output-dir",
+            out,
+            "--work-dir",
+            "work",
+            "--no-resume",
+        )
+        reports.append(json.loads((tmp_path / "work/units/report.json").read_bytes())["kinds"])
+        # Only what is kept stays of what was compiled.
+        shutil.rmtree(next((tmp_path / "work/src").glob("tiny-scatter*/build")))
+    assert [(kinds["host"]["hits"], kinds["host"]["misses"]) for kinds in reports] == [(0, 1), (1, 0)]
+    assert [kinds["link"]["calls"] for kinds in reports] == [1, 1]
+    assert (tmp_path / "one" / SCATTER).read_bytes() == (tmp_path / "two" / SCATTER).read_bytes()
 
 
 def test_what_another_build_of_the_run_requires_is_there_with_what_it_requires(
