@@ -1,7 +1,8 @@
 """A torch of a few files that has a HIP and a BuildExtension, and projects that stand on it.
 
 Its BuildExtension compiles with the C++ compiler what real ones give to hipcc; like those it asks CXX which
-that is, looks for it as one program, and wants its version. It takes the same variables and tells which it saw.
+that is, looks for it as one program, and wants its version. It takes the same variables
+and tells which it saw.
 """
 
 from __future__ import annotations

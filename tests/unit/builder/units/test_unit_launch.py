@@ -120,7 +120,7 @@ def test_results_of_host_and_device_compilers_have_keys_of_their_own():
         {"SCCACHE_C_CUSTOM_CACHE_BUSTER": "d"},
         {},
     )
-    host, hip, _ = plan_launchers(cache="ccache", keys=("h", "d"))
+    host, hip, *_ = plan_launchers(cache="ccache", keys=("h", "d"))
     assert host.extra == {"CCACHE_NAMESPACE": "h"}
     assert hip.extra == {"CCACHE_NAMESPACE": "d", "CCACHE_COMPILERCHECK": "content"}
 
@@ -157,11 +157,9 @@ def test_what_stands_in_is_the_compiler_to_all_who_ask(tmp_path):
     env = {"PATH": os.environ["PATH"], "ROCWRIGHT_CXX": "echo of"}
     program = tmp_path / "bin" / "record-cxx"
     words = ["-c", "a.cpp", "-o", "a.o"]
-    done = subprocess.run(
-        [program, *words], env=env, cwd=tmp_path, capture_output=True, text=True, check=True
-    )
-    assert done.stdout == "of -c a.cpp -o a.o\n"
-    subprocess.run([program, "-v"], env=env, cwd=tmp_path, capture_output=True, check=True)
+    said = subprocess.check_output([program, *words], env=env, cwd=tmp_path, text=True)
+    assert said == "of -c a.cpp -o a.o\n"
+    assert subprocess.check_output([program, "-v"], env=env, cwd=tmp_path, text=True) == "of -v\n"
     records = read_units(tmp_path / "units")
     assert [(record.kind, record.source, record.output) for record in records] == [
         ("host", "a.cpp", "a.o"),
