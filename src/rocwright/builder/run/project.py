@@ -47,9 +47,14 @@ _SCARCE = re.compile(
 _NINJA = re.compile(r"\[(\d+)/(\d+)\] ")
 
 
-def _steps_of_ninja(line: str, count: Count) -> None:
-    if (found := _NINJA.match(line)) is not None:
+def _steps_of_ninja(line: str, count: Count, *, whole: bool) -> None:
+    """What ninja says is of all that is to be done only where it runs once: `whole`."""
+    if (found := _NINJA.match(line)) is None:
+        return
+    if whole:
         count.reach(int(found[1]), int(found[2]))
+    else:
+        count.add(1)
 
 
 def _requirements(path: Path) -> list[str]:
@@ -185,7 +190,8 @@ class Build:
                     env=env,
                     drop_env=leaks(os.environ, env),
                     log=self.log,
-                    heard=lambda line: _steps_of_ninja(line, count),
+                    # BuildExtension runs it for each module.
+                    heard=lambda line: _steps_of_ninja(line, count, whole=not self.plan.plain_compilers),
                     next_step="run again to continue: what is already compiled is kept",
                 )
         except CommandFailed as error:
