@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812
@@ -144,14 +146,17 @@ def test_conv2d(gpu, dtype, layout):
     assert same(F.conv2d(image, weight), [[[[16, 24], [40, 48]]]])
 
 
-def test_channels_last_stays_channels_last(gpu):
+def test_channels_last_is_worked_on(gpu):
     conv = torch.nn.Conv2d(4, 8, 3, padding=1).to(gpu, memory_format=torch.channels_last)
     with torch.no_grad():
         conv.weight.fill_(1)
         conv.bias.zero_()
     image = torch.ones(2, 4, 5, 5, device=gpu).contiguous(memory_format=torch.channels_last)
     found = conv(image)
-    assert found.is_contiguous(memory_format=torch.channels_last)
+    # On ROCm the version of PyTorch and the kind of GPU decide on the format, unless the variable does
+    # (pytorch/pytorch#63617, #170947).
+    if torch.version.hip is None or os.environ.get("PYTORCH_MIOPEN_SUGGEST_NHWC") == "1":
+        assert found.is_contiguous(memory_format=torch.channels_last)
     # Inside 3 x 3 x 4 ones, on an edge 2 x 3 x 4, in a corner 2 x 2 x 4.
     assert same(
         found[1, 7].detach(), [[16, 24, 24, 24, 16], *[[24, 36, 36, 36, 24]] * 3, [16, 24, 24, 24, 16]]

@@ -69,7 +69,8 @@ def gputest_smoke(
     test_timeout
         Seconds that one test may take (default: 300).
     compiler
-        With --emulate, the hipcc that builds the calibration (default: that of the ROCm, or the one on PATH).
+        With --emulate, the hipcc that builds the calibration, which is asked anew then (default: that of the
+        ROCm, or the one on PATH; its answers are kept).
     """
     table = output.table()
     test_s = table.limits.smoke_s if test_timeout is None else test_timeout
