@@ -66,6 +66,21 @@ class Commands(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     system: tuple[str, ...]
 
 
+class OpenedRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Patterns of a library, and of another that opens it by its name without a version, if it has that."""
+
+    library: str
+    by: str
+
+    def is_library(self, path: str) -> bool:
+        """Whether the library lies at that path of a package."""
+        return bool(any_pattern((self.library,)).fullmatch(path))
+
+    def opens(self, path: str) -> bool:
+        """Whether the one that opens it may lie there."""
+        return bool(any_pattern((self.by,)).fullmatch(path))
+
+
 class PackageTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
     """The whole table `data/packages.toml`."""
 
@@ -74,6 +89,7 @@ class PackageTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict
     rule: tuple[PathRule, ...]
     compiler: CompilerRow
     aliases: dict[str, tuple[str, ...]]
+    opened: tuple[OpenedRow, ...]
     library: tuple[LibraryRow, ...]
     commands: Commands
     not_loadable: dict[str, str]

@@ -13,7 +13,8 @@ import sdk_trees as trees
 
 from rocwright.errors import InvalidInput, InvalidPrefix
 from rocwright.sdk.intake.forms import read_prefix
-from rocwright.sdk.plan.runtime import RuntimePlan, Shipped, launcher, plan_runtime
+from rocwright.sdk.plan.compiled import launcher
+from rocwright.sdk.plan.runtime import RuntimePlan, Shipped, plan_runtime
 from rocwright.sdk.table import package_table
 from trees import link, script, write
 
@@ -80,6 +81,48 @@ def test_what_is_shipped_and_where(rocm: Path) -> None:
         "llvm": "directory link",
     }
     assert runtime.home["lib/librocblas.so.4.4"].path == "lib/librocblas.so.4"
+
+
+# As Debian's hiprtc does; the last argument is what AMD's opens.
+HIPRTC = """
+#include <dlfcn.h>
+int answer(void) {{
+    void *hip = dlopen("{opened}", RTLD_NOW);
+    int (*found)(void) = hip ? (int (*)(void))dlsym(hip, "libamdhip64") : 0;
+    return found ? found() : -1;
+}}
+"""
+ASK = """
+import ctypes, sys
+lib = sys.argv[1]
+ctypes.CDLL(f"{lib}/libamdhip64.so.6", ctypes.RTLD_GLOBAL)
+print(ctypes.CDLL(f"{lib}/libhiprtc.so.6").answer())
+maps = [line.split() for line in open("/proc/self/maps") if "libamdhip64.so.6" in line]
+print(len({line[4] for line in maps}))
+"""
+
+
+@pytest.mark.parametrize("opened", ["libamdhip64.so", "libamdhip64.so.6"])
+def test_what_another_opens_without_a_version_is_there_and_in_a_process_once(
+    rocm: Path, tmp_path: Path, opened: str
+) -> None:
+    root = shutil.copytree(rocm, tmp_path / "rocm", symlinks=True)
+    (tmp_path / "hiprtc.c").write_text(HIPRTC.format(opened=opened))
+    target = root / "lib/libhiprtc.so.6"
+    options = ["-shared", "-fPIC", "-Wl,-soname,libhiprtc.so.6", "-Wl,-rpath,$ORIGIN"]
+    subprocess.run(["cc", *options, "-o", target, tmp_path / "hiprtc.c"], check=True)
+    runtime = plan(root)
+    core = by_path(runtime)
+    assert ("lib/libamdhip64.so" in core) is (opened == "libamdhip64.so")
+    lib = install(runtime, tmp_path / "site") / MODULES["core"] / "lib"
+    said = subprocess.check_output([sys.executable, "-c", ASK, lib], text=True)
+    assert said.split() == ["42", "1"]
+    if opened == "libamdhip64.so":
+        again = by_path(plan(root))["lib/libamdhip64.so"]
+        assert again.source == core["lib/libamdhip64.so"].source
+        dynamic = subprocess.check_output(["readelf", "-d", lib / "libamdhip64.so"], text=True)
+        told = [line.split("[")[1].rstrip("]") for line in dynamic.splitlines() if "[" in line]
+        assert told == ["libamdhip64.so.6", "libamdhip64.so", "$ORIGIN"]
 
 
 def test_the_plan_does_not_depend_on_the_order_of_the_directory(rocm: Path, tmp_path: Path) -> None:

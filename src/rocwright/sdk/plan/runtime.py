@@ -1,27 +1,26 @@
 """Decide the Python packages of a ROCm: pure, from what was read to what will be written.
 
 Runtime packages hold no symbolic links: a shared library is shipped once, under its SONAME, and again by
-names without a version where the table asks for them; a link to a program becomes a native launcher; a link
+names without a version where the table asks for them; where another library opens it by such a name, a small
+one of that name leads to it; a link to a program becomes a native launcher; a link
 to a data file a copy; a link to a directory is left out. The devel package brings the original layout back.
 """
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
-from importlib import resources
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 
 from rocwright.binary.elf import Elf
 from rocwright.binary.elf_edits import plan_rpath
 from rocwright.binary.patch import PatchedFile
-from rocwright.errors import InvalidInput, InvalidPrefix, MissingTool
+from rocwright.errors import InvalidInput, InvalidPrefix
 from rocwright.sdk.intake.tree import Layer, RocmTree, TreeFile, same_content
 from rocwright.sdk.links import Providers, relative_link, rpath_entries
+from rocwright.sdk.plan.compiled import launcher, library_of
 from rocwright.sdk.table import DEVEL, PackageTable, runtime_roles
-from rocwright.system import process
+from rocwright.system.files import CHUNK
 from rocwright.wheel.source import BytesSource, Source
 
 
@@ -93,6 +92,7 @@ def plan_runtime(
     shared, parts = _disjoint(shipped, parts, layers=tree.parts, split=tree.split)
     if not any(file.package == "core" for file in shared):
         raise InvalidPrefix("no file of the prefix belongs to rocm-sdk-core", where=tree.root)
+    shared += _opened(shared, parts, table)
     ordered = sorted(shared, key=lambda file: (file.package, file.path))
     rest = _rest(tree.host, home)
     return RuntimePlan(tuple(ordered), parts, home, rest, tuple(dropped), edits)
@@ -250,6 +250,34 @@ def _aliases(shipped: Sequence[Shipped], table: PackageTable) -> list[Shipped]:
     ]
 
 
+def _opened(
+    shipped: Sequence[Shipped], parts: Mapping[str, tuple[Shipped, ...]], table: PackageTable
+) -> list[Shipped]:
+    """Small libraries of the names without a version by which others open what has one in its SONAME."""
+    made: list[Shipped] = []
+    taken = {file.path for file in shipped}
+    everything = [*shipped, *(file for files in parts.values() for file in files)]
+    for row in table.opened:
+        real = next((file for file in shipped if row.is_library(file.path)), None)
+        if real is None:
+            continue
+        name = PurePosixPath(real.path).name
+        short = name.partition(".so.")[0] + ".so"
+        path = str(PurePosixPath(real.path).with_name(short))
+        openers = [file for file in everything if row.opens(file.path)]
+        if path not in taken and any(_names(file.source, short) for file in openers):
+            source = BytesSource(library_of(short, name))
+            made.append(Shipped(real.package, path, source, real.executable, None, real.artifact))
+    return made
+
+
+def _names(source: Source, name: str) -> bool:
+    """Whether a library has a name among its strings."""
+    wanted = f"\0{name}\0".encode()
+    starts = range(0, source.size, CHUNK)
+    return any(wanted in source.read_at(start, CHUNK + len(wanted)) for start in starts)
+
+
 def _links(
     layer: Layer, beside: Sequence[Layer], home: Mapping[str, Shipped], owners: Mapping[str, str]
 ) -> tuple[list[Shipped], list[tuple[str, str]]]:
@@ -295,52 +323,3 @@ def _is_program(layer: Layer, path: str) -> bool:
 def programs_of(shipped: Iterable[Shipped]) -> list[str]:
     """Paths of the files that can be started."""
     return [file.path for file in shipped if file.executable or file.path.endswith(".exe")]
-
-
-_PLACEHOLDER = b"@ROCWRIGHT-LAUNCHER-TARGET@"
-_ROOM = 512
-_FLAGS = (
-    *("-Os", "-ffreestanding", "-fno-stack-protector", "-fno-asynchronous-unwind-tables", "-fno-pie"),
-    *("-no-pie", "-static", "-nostdlib", "-s"),
-    *("-Wl,--build-id=none", "-Wl,-z,noexecstack", "-Wl,-z,noseparate-code"),
-)
-
-
-@cache
-def _template() -> bytes:
-    """The compiled launcher, its target still the placeholder; compiled once a run."""
-    source = resources.files("rocwright.sdk.plan").joinpath("launcher.c").read_text(encoding="utf-8")
-    try:
-        compiler = process.find_program(
-            "cc", purpose="compile launchers for links to programs", package="gcc"
-        )
-    except MissingTool:
-        compiler = process.find_program(
-            "gcc", purpose="compile launchers for links to programs", package="gcc"
-        )
-    with tempfile.TemporaryDirectory(prefix="rocwright-") as scratch:
-        text, program = Path(scratch) / "launcher.c", Path(scratch) / "launcher"
-        text.write_text(source, encoding="utf-8")
-        process.run(
-            [str(compiler), *_FLAGS, "-o", str(program), "launcher.c"],
-            cwd=Path(scratch),
-            next_step="the compiler must be able to make a static program; install gcc",
-        )
-        binary = program.read_bytes()
-    if binary.count(_PLACEHOLDER) != 1:
-        raise InvalidInput(
-            "the compiled launcher does not contain its target exactly once", where=str(compiler)
-        )
-    return binary
-
-
-def launcher(target: str) -> bytes:
-    """A program that runs `target`, a path relative to the launcher's own directory, with its arguments.
-
-    Raises `MissingTool` without a C compiler, `InvalidInput` for a target longer than 511 bytes.
-    """
-    encoded = target.encode()
-    if len(encoded) >= _ROOM:
-        raise InvalidInput(f"link target is {len(encoded)} bytes, a launcher holds 511: {target}")
-    at = (binary := _template()).index(_PLACEHOLDER)
-    return binary[:at] + encoded.ljust(_ROOM, b"\0") + binary[at + _ROOM :]

@@ -172,8 +172,10 @@ class Maker:
     def _init(self, role: str, shipped: Sequence[Shipped], targets: Sequence[str] = ()) -> bytes:
         """`__init__.py` of a package with files: plain facts, so that importing it costs nothing."""
         paths = [file.path for file in shipped]
+        # Not what only leads to one.
+        real = [file.path for file in shipped if file.origin is not None]
         facts: dict[str, object] = {
-            "LIBRARIES": self.table.libraries(role, paths, windows=self._windows),
+            "LIBRARIES": self.table.libraries(role, real, windows=self._windows),
             "NOT_LOADABLE": {
                 pattern: why
                 for pattern, why in self.table.not_loadable.items()
