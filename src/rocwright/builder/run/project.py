@@ -23,7 +23,7 @@ from rocwright.builder.run.isolation import (
 )
 from rocwright.builder.run.leftovers import Leftovers
 from rocwright.builder.run.tree import SourceTree, clean_up
-from rocwright.builder.units.launch import stand_ins
+from rocwright.builder.units.launch import HOST, stand_ins
 from rocwright.device_code.wheel.wheel import split_wheel
 from rocwright.errors import CommandFailed, InvalidInput, InvalidWheel, UsageError
 from rocwright.system import process, venv
@@ -176,9 +176,10 @@ class Build:
         path = os.pathsep.join([str(self.environment.bin), self.plan.env.get("PATH", os.defpath)])
         # Unbuffered: else what compilers said comes before the lines of the script that ran them.
         env = {"PYTHONUNBUFFERED": "1", **in_environment(self.plan.env, self.environment), "PATH": path}
-        if self.plan.plain_compilers:
-            env |= stand_ins({**os.environ, **env})
         argv = [*(fence_command({**os.environ, **env}) if self.plan.fenced else ()), *argv]
+        if self.plan.plain_compilers and (instead := stand_ins({**os.environ, **env})):
+            # Not both: a cache would take what stands in for the compiler.
+            env = {name: value for name, value in env.items() if name not in HOST} | instead
         if any(name.endswith("_LAUNCHER") for name in env):
             env["ROCWRIGHT_BUILD"] = f"{self.plan.project} {self.plan.python}".rstrip()
         self.leftovers.begin()
