@@ -111,7 +111,7 @@ class SourceTree:
 
     def keep(self, paths: Collection[str]) -> None:
         """Remember directories of a build that failed, for the one that goes on and then removes them."""
-        text = msgspec.json.encode(sorted({*paths, *self.kept()})).decode()
+        text = msgspec.json.encode(sorted(paths)).decode()
         files.write_text(self.own / _KEPT, text)
 
     def kept(self) -> frozenset[str]:

@@ -312,7 +312,8 @@ def _program(launcher: Launcher, units: Path) -> str:
     first_lines = f"#!/bin/sh\n'''exec' {shlex.quote(sys.executable)} -I -S \"$0\" \"$@\"\n' '''\n"
     argv = "sys.argv[1:]"
     if launcher.variable:
-        argv = f"[*compiler({launcher.variable!r}), *{argv}]"
+        # Of the recorder's own modules; the words of a compiler, such as `g++-14`.
+        argv = f"[*_decode(posix.environ.get({launcher.variable.encode()!r}, b'')).split(), *{argv}]"
     call = f"run({argv}, {launcher.kind!r}, {list(launcher.behind)!r}, {str(units)!r}, {launcher.extra!r})"
     # The import from __future__ may stand behind a docstring only, and the header is one already.
     body = body.replace("from __future__ import annotations\n", "", 1)

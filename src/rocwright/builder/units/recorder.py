@@ -29,10 +29,6 @@ if sys.platform == "win32":
         """No shell starts launchers here, so none are written (`launch.py`)."""
         raise NotImplementedError("compilers are recorded on Linux only: build without the launchers")
 
-    def compiler(variable: str) -> list[str]:
-        """As little."""
-        raise NotImplementedError(variable)
-
 else:
     if TYPE_CHECKING:
         import resource
@@ -92,10 +88,6 @@ else:
         except Exception:  # noqa: S110 - a record is never worth a failed build
             pass
         return status
-
-    def compiler(variable: str) -> list[str]:
-        """The words of the compiler that a stand-in is for, such as `g++-14`."""
-        return _decode(posix.environ.get(variable.encode(), b"")).split()
 
     def _spawn(argv: list[str], cache: list[str], env: dict[str, str]) -> int:
         for words in ([*cache, *argv], argv) if cache else (argv,):

@@ -19,8 +19,6 @@ _FLAGS = (
     *("-no-pie", "-static", "-nostdlib", "-s"),
     *("-Wl,--build-id=none", "-Wl,-z,noexecstack", "-Wl,-z,noseparate-code"),
 )
-
-
 _SHARED = (
     *("-shared", "-nostdlib", "-s"),
     *("-Wl,--build-id=none", "-Wl,-z,noexecstack", "-Wl,-z,noseparate-code", "-Wl,--hash-style=gnu"),
