@@ -56,6 +56,9 @@ class Leftovers:
         if PART in plan.env:
             # The launcher leaves targets out of commands that ninja takes for the same.
             made_with["part"] = plan.env[PART]
+        if plan.plain_compilers:
+            # Programs stand in for these (see `stand_ins`), so ninja sees no change of their words.
+            made_with["compilers"] = [env.get("CC", ""), env.get("CXX", "")]
         if read:
             made_with["variables"] = read
         # ninja takes headers of torch for the system's, and sees no change of them.

@@ -102,6 +102,31 @@ class Build:
         self._prepare()
         if self.plan.editable:
             return self._editable(), ()
+        self.tree.begin(self.leftovers.build, before)
+        try:
+            built, used = self._wheel()
+            target, device = self._put_out(built, output)
+        except BaseException:
+            clean_up(self.tree, before, self.note, failed=True)
+            raise
+        remove_tree(self.dist)
+        made = clean_up(self.tree, before, self.note)
+        wheel = BuiltWheel(
+            project=self.plan.project,
+            version=open_wheel(target).metadata.version,
+            path=str(target),
+            sha256=sha256_file(target),
+            size=target.stat().st_size,
+            wall_s=round(used.wall_s, 2),
+            cpu_s=round(used.cpu_s, 2),
+            peak_rss=used.peak_rss,
+            python=self.plan.python,
+            device=device,
+        )
+        return wheel, made
+
+    def _wheel(self) -> tuple[Path, process.Completed]:
+        """Compiled, right, and in the environment where others need it; what the command took."""
         # Not `dist` in the tree: what lies there is the user's.
         remove_tree(self.dist)
         place = "--outdir" if self.plan.argv[:3] == ("python", "-m", "build") else "--dist-dir"
@@ -118,28 +143,12 @@ class Build:
                 used = self._command(argv)
         except BaseException:
             remove_tree(self.dist)
-            clean_up(self.tree, before, self.note, failed=True)
             raise
         built = give_local_version(_the_wheel(self.plan, self.dist), self.plan.local)
         require_pins(built, self.plan.pins)
         if self.plan.install:
             self._install(built)
-        target, device = self._put_out(built, output)
-        remove_tree(self.dist)
-        made = clean_up(self.tree, before, self.note)
-        wheel = BuiltWheel(
-            project=self.plan.project,
-            version=open_wheel(target).metadata.version,
-            path=str(target),
-            sha256=sha256_file(target),
-            size=target.stat().st_size,
-            wall_s=round(used.wall_s, 2),
-            cpu_s=round(used.cpu_s, 2),
-            peak_rss=used.peak_rss,
-            python=self.plan.python,
-            device=device,
-        )
-        return wheel, made
+        return built, used
 
     def _prepare(self) -> None:
         """What the build needs goes in, what would stand in its way goes out."""
@@ -179,7 +188,8 @@ class Build:
         argv = [*(fence_command({**os.environ, **env}) if self.plan.fenced else ()), *argv]
         if self.plan.plain_compilers and (instead := stand_ins({**os.environ, **env})):
             # Not both: a cache would take what stands in for the compiler.
-            env = {name: value for name, value in env.items() if name not in HOST} | instead
+            both = {name for variable, name in zip(("CC", "CXX"), HOST, strict=True) if variable in instead}
+            env = {name: value for name, value in env.items() if name not in both} | instead
         if any(name.endswith("_LAUNCHER") for name in env):
             env["ROCWRIGHT_BUILD"] = f"{self.plan.project} {self.plan.python}".rstrip()
         self.leftovers.begin()

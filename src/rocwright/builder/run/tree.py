@@ -27,7 +27,7 @@ _SOURCE_NAME = re.compile(
     r".*\.([chisS]|cc|cpp|cxx|cu|cuh|hh|hpp|hxx|hip|inc|inl|ipp|in|def|td|m|mm|pyi?|pyx|pxd|cmake|txt|toml|cfg)"
 )
 _MADE = "made.json"
-_KEPT = "kept.json"
+_UNFINISHED = "unfinished.json"
 
 
 class Content(msgspec.Struct, frozen=True):
@@ -79,7 +79,7 @@ class SourceTree:
         changed = dict(self._changed("--ignored=matching"))
         hidden = [path for path, state in changed.items() if state == "!!"]
         ignored = frozenset(self._ignored_sources(hidden)) - self._made()
-        kept = {path for path, state in changed.items() if state != "!!"} - self.kept()
+        kept = {path for path, state in changed.items() if state != "!!"} - self.unfinished()
         digests = {path: _digest(self.directory / path) for path in sorted(kept | ignored)}
         untracked = frozenset(path for path, state in changed.items() if state == "??")
         return Content(head, digests, untracked, ignored)
@@ -109,14 +109,24 @@ class SourceTree:
         except (OSError, msgspec.DecodeError):
             return frozenset()
 
-    def keep(self, paths: Collection[str]) -> None:
-        """Remember directories of a build that failed, for the one that goes on and then removes them."""
-        text = msgspec.json.encode(sorted(paths)).decode()
-        files.write_text(self.own / _KEPT, text)
+    def begin(self, build: Path, before: Collection[str]) -> None:
+        """Remember the directory in which a build compiles, if it is none of the user's.
 
-    def kept(self) -> frozenset[str]:
-        """What `keep` was told, and nobody has removed since."""
-        return self._remembered(_KEPT)
+        It stays where the build fails or is killed, and whichever goes on removes it when it works. `before`
+        are the paths that were untracked.
+        """
+        path = (build.parent.resolve() / build.name).relative_to(self.directory).as_posix()
+        if self.git is not None and (path not in before or path in self.unfinished()):
+            text = msgspec.json.encode([path]).decode()
+            files.write_text(self.own / _UNFINISHED, text)
+
+    def unfinished(self) -> frozenset[str]:
+        """Where a build began to compile that has not come to its end."""
+        return self._remembered(_UNFINISHED)
+
+    def end(self) -> None:
+        """Forget what `begin` was told: nothing is left there."""
+        (self.own / _UNFINISHED).unlink(missing_ok=True)
 
     def untracked(self) -> frozenset[str]:
         """Paths that are neither in its history nor ignored."""
@@ -249,24 +259,21 @@ def clean_up(
     """Take away what a build left in a tree that does not ignore it; returns new files that stay.
 
     Only what build systems make goes: `dist`, `build`, `*.egg-info`. Anything else may be somebody's who
-    works in the tree meanwhile, so it is named and left. `before` is what was untracked before it. The
-    `build` of one that `failed` stays, with what is compiled, until one works.
+    works in the tree meanwhile, so it is named and left. `before` is what was untracked before it. Where one
+    that `failed` has compiled, that stays until one works.
     """
     if tree.git is None:
         return tuple(sorted(tree.untracked() - before))
-    left, kept = [], []
-    for path in sorted(tree.untracked() - (before - tree.kept())):
-        name = path.rpartition("/")[2]
-        if failed and name == "build":
-            kept.append(path)
-        elif name in _OUTPUTS or path.endswith(".egg-info"):
+    left, unfinished = [], tree.unfinished()
+    for path in sorted(tree.untracked() - (before - unfinished)):
+        if failed and path in unfinished:
+            continue
+        if path.rpartition("/")[2] in _OUTPUTS or path.endswith(".egg-info"):
             files.remove_tree(tree.directory / path)
         else:
             left.append(path)
-    if kept:
-        tree.keep(kept)
-    elif tree.kept():
-        (tree.own / _KEPT).unlink()
+    if not (failed and any((tree.directory / path).exists() for path in unfinished)):
+        tree.end()
     if left:
         shown = ", ".join(left[:5]) + (f" and {len(left) - 5} more" if len(left) > 5 else "")
         note(f"new in {tree.directory}, not ignored by git, and left there: {shown}")

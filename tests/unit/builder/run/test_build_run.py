@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+import subprocess
 import sys
 import zipfile
 from pathlib import Path
@@ -26,6 +27,11 @@ dist = Path(sys.argv[3])
 print("compiling for", os.environ["PYTORCH_ROCM_ARCH"])
 assert Path("toy/_generated.py").read_text() == "made = 1\\n"
 behave = Path("behave").read_text().split() if Path("behave").exists() else []
+if "compile" in behave:
+    there = Path("build/a.o").exists()
+    Path("build").mkdir(exist_ok=True)
+    Path("build/a.o").write_text("compiled")
+    print("found" if there else "compiled")
 if "killed" in behave:
     print(Path("words").read_text())
     sys.exit(1)
@@ -159,6 +165,28 @@ def test_a_build_that_goes_wrong_changes_no_output_and_leaves_nothing_generated(
         run_build(plan(source), environment, output, log=tmp_path / "log")
     assert names(output) == ["torch-earlier.whl"]
     assert names(source / "toy") == []
+
+
+@pytest.mark.parametrize("how", ["fail", "none"])
+def test_a_build_goes_on_where_the_one_before_it_ended_and_leaves_a_repository_as_it_was(
+    source: Path, environment: Environment, tmp_path: Path, how: str
+) -> None:
+    output, log = tmp_path / "out", tmp_path / "log"
+    (source / "behave").write_text(f"compile {how}")
+    git = ["git", "-c", "user.name=x", "-c", "user.email=x@example.org", "-C", str(source)]
+    subprocess.run([*git[:1], "init", "-q", source], check=True)
+    for words in (["add", "."], ["commit", "-q", "-m", "all"]):
+        subprocess.run([*git, *words], check=True)
+    (source / "behave").write_text(f"compile {how} again")
+    for _ in range(2):
+        with pytest.raises((CommandFailed, InvalidWheel)):
+            run_build(plan(source), environment, output, log=log)
+        assert (source / "build" / "a.o").exists()
+    (source / "behave").write_text("compile")
+    run_build(plan(source), environment, output, log=log)
+    assert "found" in log.read_text().splitlines()
+    status = subprocess.check_output([*git, "status", "--porcelain"], text=True)
+    assert status.split() == ["M", "behave"]
 
 
 def test_the_compilers_last_lines_are_in_the_error(

@@ -110,6 +110,22 @@ def test_objects_of_other_compilers_or_another_rocm_are_not_used(
     assert not kept.exists()
 
 
+def test_other_words_of_a_compiler_that_a_program_stands_in_for_count(tmp_path: Path) -> None:
+    """ninja sees the program, whatever it runs."""
+    (tmp_path / "build").mkdir()
+
+    def leftovers(words: str, **how: bool) -> Leftovers:
+        env = {"PATH": os.environ["PATH"], "CXX": words}
+        plan = BuildPlan(project="toy", directory=str(tmp_path), version="1", argv=(), env=env, **how)
+        return Leftovers(plan, Path(sys.executable), None)
+
+    leftovers("g++ -O1", plain_compilers=True).begin()
+    assert not leftovers("g++ -O1", plain_compilers=True).of_another_toolchain
+    assert leftovers("g++ -O2", plain_compilers=True).of_another_toolchain
+    leftovers("g++ -O1").begin()
+    assert not leftovers("g++ -O2").of_another_toolchain
+
+
 @pytest.mark.parametrize(
     ("name", "counts"),
     [

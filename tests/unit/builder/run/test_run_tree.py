@@ -248,17 +248,23 @@ def test_what_is_compiled_stays_when_a_build_fails_and_goes_when_one_works(tmp_p
     (root / "sub" / "build" / "mine.txt").write_text("of before")
     tree = source_tree(root)
     before = tree.untracked()
+    tree.begin(root / "build", before)
     for name in ("build/a.o", "dist/a.whl", "toy.egg-info/PKG-INFO"):
         (root / name).parent.mkdir(exist_ok=True)
         (root / name).write_text("x")
     assert clean_up(tree, before, pytest.fail, failed=True) == ()
     assert git(root, "status", "--porcelain") == "?? build/\n?? sub/"
     assert tree.content().files.keys() == {"sub"}
-    # The next finds it there, and it is not the user's.
-    assert clean_up(tree, tree.untracked(), pytest.fail) == ()
+    # The next finds it there, as it would after a kill, and it is not the user's.
+    before = tree.content().untracked
+    tree.begin(root / "build", before)
+    assert clean_up(tree, before, pytest.fail) == ()
     assert git(root, "status", "--porcelain") == "?? sub/"
-    # From here on such a directory is.
+    # From here on such a directory is, also where a build ended before it compiled anything.
+    tree.begin(root / "build", tree.untracked())
+    assert clean_up(tree, tree.untracked(), pytest.fail, failed=True) == ()
     (root / "build").mkdir()
     (root / "build" / "mine.txt").write_text("x")
+    tree.begin(root / "build", tree.untracked())
     assert clean_up(tree, tree.untracked(), pytest.fail) == ()
     assert (root / "build" / "mine.txt").exists()
