@@ -127,7 +127,7 @@ _STAND_INS = (("CC", "", "record-cc"), ("CXX", "c++", "record-cxx"))
 class Launcher(msgspec.Struct, frozen=True):
     """One generated program: what it stands before, and the launcher that it runs itself.
 
-    One with a `variable` stands in for the compiler that ROCWRIGHT_CC or ROCWRIGHT_CXX names.
+    One with a `variable` stands in for the compiler whose words ROCWRIGHT_CC or ROCWRIGHT_CXX has, in lines.
     """
 
     name: str
@@ -183,13 +183,18 @@ def stand_ins(environment: Mapping[str, str]) -> dict[str, str]:
     as it is: setuptools takes that of its Python, which may have options of its own.
     """
     launcher = Path(environment.get(HOST[1], ""))
-    # Build systems take the value apart at spaces.
-    if launcher.name != "record-host" or re.search(r"\s", str(launcher)):
+    # Build systems take the value apart as a shell does.
+    if launcher.name != "record-host" or shlex.quote(str(launcher)) != str(launcher):
         return {}
     values: dict[str, str] = {}
     for variable, default, name in _STAND_INS:
-        if named := environment.get(variable) or default:
-            values[f"ROCWRIGHT_{variable}"] = named
+        try:
+            words = shlex.split(environment.get(variable) or "") or shlex.split(default)
+        except ValueError:
+            # Whoever wrote it learns of it from the build.
+            continue
+        if words:
+            values[f"ROCWRIGHT_{variable}"] = "\n".join(words)
             values[variable] = str(launcher.with_name(name))
     return values
 
@@ -310,11 +315,13 @@ def _program(launcher: Launcher, units: Path) -> str:
     """A file that /bin/sh starts and Python reads: a `#!` line takes no path with spaces, nor a long one."""
     body = _RECORDER.read_text(encoding="utf-8")
     first_lines = f"#!/bin/sh\n'''exec' {shlex.quote(sys.executable)} -I -S \"$0\" \"$@\"\n' '''\n"
-    argv = "sys.argv[1:]"
-    if launcher.variable:
-        # Of the recorder's own modules; the words of a compiler, such as `g++-14`.
-        argv = f"[*_decode(posix.environ.get({launcher.variable.encode()!r}, b'')).split(), *{argv}]"
-    call = f"run({argv}, {launcher.kind!r}, {list(launcher.behind)!r}, {str(units)!r}, {launcher.extra!r})"
+    more = f"{launcher.kind!r}, {list(launcher.behind)!r}, {str(units)!r}, {launcher.extra!r}"
+    call = f"run(sys.argv[1:], {more})"
+    if name := launcher.variable:
+        # Of the recorder's own modules.
+        words = f"_decode(posix.environ.get({name.encode()!r}, b'')).splitlines()"
+        unset = f"{launcher.name}: {name} is not set: rocwright build sets it"
+        call = f"run([*words, *sys.argv[1:]], {more}) if (words := {words}) else {unset!r}"
     # The import from __future__ may stand behind a docstring only, and the header is one already.
     body = body.replace("from __future__ import annotations\n", "", 1)
     return f"{first_lines}from __future__ import annotations\n{body}\n\nimport sys\n\nsys.exit({call})\n"

@@ -231,7 +231,9 @@ def _for_part(argv: list[str], part: list[str], root: str) -> list[str]:
     more = [f"-ffile-prefix-map={root}=."] if root else []
     if kind == "hip" and not any(word.startswith(("-cuid=", "-fuse-cuid=")) for word in argv):
         more.append("-cuid=" + _identity(source, root) + "__" + _identity(output, root))
-    return [kept[0], *more, *kept[1:]]
+    # Behind the words of the compiler, which may be several: `ccache g++`.
+    at = next((number for number, word in enumerate(kept) if word.startswith("-")), len(kept))
+    return [*kept[:at], *more, *kept[at:]]
 
 
 def _identity(name: str, root: str) -> str:

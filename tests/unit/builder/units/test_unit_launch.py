@@ -137,10 +137,10 @@ def test_launchers_that_run_already_are_not_written_again(tmp_path):
 
 
 def test_a_build_without_launchers_gets_programs_that_stand_in_for_its_compilers(tmp_path):
-    environment = launcher_environment(tmp_path) | {"CC": "gcc -m64"}
+    environment = launcher_environment(tmp_path) | {"CC": "gcc '-DA=b c'", "CXX": " "}
     bin_dir = tmp_path / "bin"
     assert stand_ins(environment) == {
-        "ROCWRIGHT_CC": "gcc -m64",
+        "ROCWRIGHT_CC": "gcc\n-DA=b c",
         "CC": str(bin_dir / "record-cc"),
         "ROCWRIGHT_CXX": "c++",
         "CXX": str(bin_dir / "record-cxx"),
@@ -148,18 +148,27 @@ def test_a_build_without_launchers_gets_programs_that_stand_in_for_its_compilers
     # That of its Python has options of its own.
     assert "CC" not in stand_ins(launcher_environment(tmp_path))
     assert stand_ins({"CMAKE_CXX_COMPILER_LAUNCHER": "ccache"}) == {}
-    assert stand_ins(launcher_environment(tmp_path / "my work")) == {}
+    for name in ("my work", "R&D"):
+        assert stand_ins(launcher_environment(tmp_path / name)) == {}
+    # The build says what is wrong with such a one.
+    assert "CC" not in stand_ins(launcher_environment(tmp_path) | {"CC": "gcc 'a"})
 
 
 def test_what_stands_in_is_the_compiler_to_all_who_ask(tmp_path):
     write_launchers(tmp_path)
     (tmp_path / "a.cpp").write_text("int a;\n")
-    env = {"PATH": os.environ["PATH"], "ROCWRIGHT_CXX": "echo of"}
+    env = {"PATH": os.environ["PATH"], "ROCWRIGHT_CXX": "echo\nof a"}
     program = tmp_path / "bin" / "record-cxx"
     words = ["-c", "a.cpp", "-o", "a.o"]
     said = subprocess.check_output([program, *words], env=env, cwd=tmp_path, text=True)
-    assert said == "of -c a.cpp -o a.o\n"
-    assert subprocess.check_output([program, "-v"], env=env, cwd=tmp_path, text=True) == "of -v\n"
+    assert said == "of a -c a.cpp -o a.o\n"
+    assert subprocess.check_output([program, "-v"], env=env, cwd=tmp_path, text=True) == "of a -v\n"
+    del env["ROCWRIGHT_CXX"]
+    lost = subprocess.run([program, "-v"], env=env, stderr=subprocess.PIPE, text=True, check=False)
+    assert (lost.returncode, lost.stderr) == (
+        1,
+        "record-cxx: ROCWRIGHT_CXX is not set: rocwright build sets it\n",
+    )
     records = read_units(tmp_path / "units")
     assert [(record.kind, record.source, record.output) for record in records] == [
         ("host", "a.cpp", "a.o"),

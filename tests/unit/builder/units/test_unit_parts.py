@@ -107,6 +107,12 @@ def test_host_code_has_no_paths_of_the_machine(compiler) -> None:
     ]  # fmt: skip
 
 
+def test_more_options_go_behind_all_words_of_the_compiler(compiler) -> None:
+    words = ("g++", "-c", "a.cpp", "-o", "a.o")
+    seen = compiler(*words, launcher="record-host", HIP_DEVICE_PART_ROOT="/x")
+    assert seen == ["g++", "-ffile-prefix-map=/x=.", *words[1:]]
+
+
 def test_below_another_launcher_too(compiler) -> None:
     seen = compiler(*ALL, *UNIT, ROCWRIGHT_UNIT_RUNNING="1")
     assert offload(seen) == ["gfx942"] and sum("cuid" in word for word in seen) == 1
