@@ -185,7 +185,11 @@ def find_runtime(
 def _runtime(prefix: Path, table: EmulatorTable, *, searched: bool) -> HipRuntime | None:
     """The runtime of a prefix; `searched` says that the loader has to be told where it is."""
     for directory in table.runtime.directories:
-        files = sorted((prefix / directory).glob(table.runtime.library), key=lambda path: len(path.name))
+        # A name without a version may be that of a small library which leads to the real one.
+        files = sorted(
+            (prefix / directory).glob(table.runtime.library),
+            key=lambda path: (_VERSION.search(path.resolve().name) is None, len(path.name)),
+        )
         if files:
             found = _runtime_file(files[0])
             return found if searched else replace(found, directories=())

@@ -54,6 +54,16 @@ def test_what_is_named_goes_before_what_is_installed(prefix: Path, tmp_path: Pat
     assert find_emulator(None, {"ROCM_PATH": str(other)}).found == "ROCM_PATH"
 
 
+def test_a_small_library_that_leads_to_the_runtime_is_not_taken_for_it(prefix: Path) -> None:
+    found = find_runtime(prefix, {})
+    short = prefix / "lib/libamdhip64.so"
+    real = short.resolve()
+    short.unlink()
+    short.write_bytes(real.read_bytes())
+    again = find_runtime(prefix, {})
+    assert (again.library.resolve(), again.version) == (real, found.version)
+
+
 def test_an_installed_devel_package_has_it(tmp_path: Path) -> None:
     site = tmp_path / "site-packages"
     build(site / "_rocm_sdk_devel")

@@ -77,7 +77,9 @@ class ForLinux(ForPlatform):
         found: dict[str, str] = {}
         for short in self.wanted_names():
             pattern = self.pattern_of(short)
-            soname = next((name for name in sorted(self.libraries) if pattern.fullmatch(name)), None)
+            # A name without a version is that of a small library which only leads to the real one.
+            names = sorted(self.libraries, key=lambda name: (name.endswith(".so"), name))
+            soname = next((name for name in names if pattern.fullmatch(name)), None)
             if soname is None:
                 self.left_out(short)
             else:

@@ -125,6 +125,14 @@ def test_the_order_of_loading_stays_and_what_this_rocm_lacks_is_left_out(wheel: 
     assert plan.wheels[0].dropped == (small_fat.REQUIRES[0], small_fat.REQUIRES[2])
 
 
+def test_a_small_library_that_leads_to_another_is_not_loaded_first(wheel: Path, tmp_path: Path) -> None:
+    root = small_fat.rocm_prefix(tmp_path / "rocm")
+    short = root / "lib/libamdhip64.so"
+    short.unlink(missing_ok=True)
+    small_fat.compile_library(short, "leads", 0, {}, soname=short.name)
+    assert plan_fat(wheel, root).preload == ("lib/libroctx64.so.4", "lib/libamdhip64.so.7")
+
+
 def test_what_the_system_has_to_bring_is_named(prefix: Path, tmp_path: Path) -> None:
     needs = {name: tmp_path / f"lib{name}.so" for name in ("numa", "elf")}
     for number, (name, path) in enumerate(needs.items()):
