@@ -125,6 +125,23 @@ def test_what_another_opens_without_a_version_is_there_and_in_a_process_once(
         assert told == ["libamdhip64.so.6", "libamdhip64.so", "$ORIGIN"]
 
 
+@pytest.mark.parametrize(("link", "meant"), [(None, "10"), ("libamdhip64.so.6", "6")])
+def test_of_several_the_one_is_opened_that_the_rocm_means(
+    rocm: Path, tmp_path: Path, link: str | None, meant: str
+) -> None:
+    root = shutil.copytree(rocm, tmp_path / "rocm", symlinks=True)
+    trees.library(root / "lib/libamdhip64.so.10", soname="libamdhip64.so.10")
+    short = root / "lib/libamdhip64.so"
+    short.unlink(missing_ok=True)
+    if link:
+        short.symlink_to(link)
+    (tmp_path / "hiprtc.c").write_text(HIPRTC.format(opened="libamdhip64.so"))
+    options = ["-shared", "-fPIC", "-Wl,-soname,libhiprtc.so.6"]
+    subprocess.run(["cc", *options, "-o", root / "lib/libhiprtc.so.6", tmp_path / "hiprtc.c"], check=True)
+    made = by_path(plan(root))["lib/libamdhip64.so"].source
+    assert f"libamdhip64.so.{meant}\0".encode() in made.read_at(0, made.size)
+
+
 def test_the_plan_does_not_depend_on_the_order_of_the_directory(rocm: Path, tmp_path: Path) -> None:
     copy = shutil.copytree(rocm, tmp_path / "copy", symlinks=True)
     one, other = plan(rocm), plan(copy)

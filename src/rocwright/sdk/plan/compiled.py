@@ -25,8 +25,7 @@ _SHARED = (
 )
 
 
-def _compiler() -> str:
-    purpose = "compile launchers for links to programs"
+def _compiler(purpose: str) -> str:
     try:
         return str(process.find_program("cc", purpose=purpose, package="gcc"))
     except MissingTool:
@@ -37,7 +36,7 @@ def _compiler() -> str:
 def _template() -> bytes:
     """The compiled launcher, its target still the placeholder; compiled once a run."""
     source = resources.files("rocwright.sdk.plan").joinpath("launcher.c").read_text(encoding="utf-8")
-    compiler = _compiler()
+    compiler = _compiler("compile launchers for links to programs")
     with tempfile.TemporaryDirectory(prefix="rocwright-") as scratch:
         text, program = Path(scratch) / "launcher.c", Path(scratch) / "launcher"
         text.write_text(source, encoding="utf-8")
@@ -71,6 +70,7 @@ def library_of(name: str, needed: str) -> bytes:
 
     Raises `MissingTool` without a C compiler.
     """
+    compiler = _compiler(f"make a library {name} that leads to {needed}")
     with tempfile.TemporaryDirectory(prefix="rocwright-") as scratch:
         here = Path(scratch)
         (here / "empty.c").write_text("")
@@ -81,7 +81,7 @@ def library_of(name: str, needed: str) -> bytes:
         ):
             options = ["-Wl,--no-as-needed", f"-Wl,-soname,{made}", "-o", made, "empty.c", *more]
             process.run(
-                [_compiler(), *_SHARED, *options],
+                [compiler, *_SHARED, *options],
                 cwd=here,
                 next_step="the compiler must be able to make a shared library; install gcc",
             )

@@ -28,8 +28,8 @@ from rocwright.wheel.source import BytesSource, Source
 class Shipped:
     """One file of a runtime package: where it lies in the package's tree and where its bytes come from.
 
-    `origin` is the path in the tree that was read (of the real file), None for a launcher; `artifact` where
-    it comes from, if that is known.
+    `origin` is the path in the tree that was read (of the real file), None for what was compiled here;
+    `artifact` where it comes from, if that is known.
     """
 
     package: str
@@ -92,7 +92,7 @@ def plan_runtime(
     shared, parts = _disjoint(shipped, parts, layers=tree.parts, split=tree.split)
     if not any(file.package == "core" for file in shared):
         raise InvalidPrefix("no file of the prefix belongs to rocm-sdk-core", where=tree.root)
-    shared += _opened(shared, parts, table)
+    shared += _opened(tree, shared, parts, table)
     ordered = sorted(shared, key=lambda file: (file.package, file.path))
     rest = _rest(tree.host, home)
     return RuntimePlan(tuple(ordered), parts, home, rest, tuple(dropped), edits)
@@ -251,31 +251,44 @@ def _aliases(shipped: Sequence[Shipped], table: PackageTable) -> list[Shipped]:
 
 
 def _opened(
-    shipped: Sequence[Shipped], parts: Mapping[str, tuple[Shipped, ...]], table: PackageTable
+    tree: RocmTree, shipped: Sequence[Shipped], parts: Mapping[str, tuple[Shipped, ...]], table: PackageTable
 ) -> list[Shipped]:
     """Small libraries of the names without a version by which others open what has one in its SONAME."""
     made: list[Shipped] = []
     taken = {file.path for file in shipped}
-    everything = [*shipped, *(file for files in parts.values() for file in files)]
+    files = [(file, tree.host) for file in shipped]
+    files += [(file, tree.parts[word]) for word, of_part in parts.items() for file in of_part]
     for row in table.opened:
-        real = next((file for file in shipped if row.is_library(file.path)), None)
-        if real is None:
+        libraries = [file for file in shipped if row.is_library(file.path)]
+        if not libraries:
             continue
-        name = PurePosixPath(real.path).name
-        short = name.partition(".so.")[0] + ".so"
-        path = str(PurePosixPath(real.path).with_name(short))
-        openers = [file for file in everything if row.opens(file.path)]
-        if path not in taken and any(_names(file.source, short) for file in openers):
-            source = BytesSource(library_of(short, name))
+        path = libraries[0].path.partition(".so.")[0] + ".so"
+        short = PurePosixPath(path).name
+        # Of several the one that the ROCm itself means, which a link says, else the newest.
+        meant = tree.host.links[path].target if path in tree.host.links else None
+        real = max(libraries, key=lambda file: (file.origin == meant, _version(file.path)))
+        openers = [layer.elves.get(file.origin or "") for file, layer in files if row.opens(file.path)]
+        if path not in taken and any(_names(elf, short) for elf in openers):
+            source = BytesSource(library_of(short, PurePosixPath(real.path).name))
             made.append(Shipped(real.package, path, source, real.executable, None, real.artifact))
     return made
 
 
-def _names(source: Source, name: str) -> bool:
-    """Whether a library has a name among its strings."""
-    wanted = f"\0{name}\0".encode()
-    starts = range(0, source.size, CHUNK)
-    return any(wanted in source.read_at(start, CHUNK + len(wanted)) for start in starts)
+def _version(path: str) -> list[int]:
+    return [int(word) for word in path.partition(".so.")[2].split(".") if word.isdecimal()]
+
+
+def _names(elf: Elf | None, name: str) -> bool:
+    """Whether a library has a name among its constants, where texts lie."""
+    if elf is None:
+        return False
+    wanted = name.encode() + b"\0"
+    constants = [one for one in elf.section_table if one.name.startswith(".rodata")]
+    return any(
+        wanted in elf.source.read_at(start, min(CHUNK + len(wanted), one.offset + one.size - start))
+        for one in constants
+        for start in range(one.offset, one.offset + one.size, CHUNK)
+    )
 
 
 def _links(
