@@ -2,6 +2,7 @@
 
 Inputs are made anew for each run, and their making does not count. Files are entries of manifests, and empty
 objects where they have to be there; nothing is synced to the disk, which is measured by store_durable.py.
+A store in memory is asked as a bucket is, by the same client, without a server that answers.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
+import obstore
 from measured import Side, fresh
 from results import Report, Row, ended, grown
 from store_index import AT, PREFIX, entry, timed
@@ -23,7 +25,10 @@ from rocwright.model.channels import Channels
 from rocwright.model.sets import FileEntry, SetManifest, new_set
 from rocwright.store import publish
 from rocwright.store.channel_log import Event, append
+from rocwright.store.objects.address import open_store
 from rocwright.store.objects.local import LocalStore
+from rocwright.store.objects.protocol import ObjectStore
+from rocwright.store.objects.remote import RemoteStore
 from rocwright.store.pool import wanted_objects
 from rocwright.store.retention import collect
 from rocwright.store.sets.records import save_receipt, save_set
@@ -44,7 +49,7 @@ def _set(files: list[FileEntry]) -> SetManifest:
     return new_set(family="family", targets=["gfx90a"], platform="linux", files=files, sources={})
 
 
-def make_index(store: LocalStore, files: int, *, of_set: int = FILES_A_SET) -> None:
+def make_index(store: ObjectStore, files: int, *, of_set: int = FILES_A_SET) -> None:
     """A channel that lists all of its sets; no pages."""
     last = files // of_set
     ids = []
@@ -55,7 +60,7 @@ def make_index(store: LocalStore, files: int, *, of_set: int = FILES_A_SET) -> N
     append(store, PREFIX, Event("list", tuple(ids), at=AT), after=0)
 
 
-def make_channel(store: LocalStore, sets: int) -> None:
+def make_channel(store: ObjectStore, sets: int) -> None:
     """A channel of sets of five files, each listed on its own."""
     for number in range(sets):
         one = manifest(number, 5)
@@ -64,7 +69,7 @@ def make_channel(store: LocalStore, sets: int) -> None:
         append(store, PREFIX, Event("list", (digest,), at=AT), after=number)
 
 
-def make_objects(store: LocalStore, objects: int) -> None:
+def make_objects(store: ObjectStore, objects: int) -> None:
     """Half of the objects are those of listed sets, half are nobody's."""
     files = objects // 4
     make_index(store, files, of_set=min(FILES_A_SET, files))
@@ -76,24 +81,28 @@ def make_objects(store: LocalStore, objects: int) -> None:
         touch(store, f"files/{hashlib.sha256(b'%d' % number).hexdigest()}/lost.whl")
 
 
-def touch(store: LocalStore, key: str) -> None:
+def touch(store: ObjectStore, key: str) -> None:
     """An empty object, as cheaply as can be."""
+    if isinstance(store, RemoteStore):
+        obstore.put(store.backend, key, b"")
+        return
+    assert isinstance(store, LocalStore)
     path = store.root / key
     path.parent.mkdir(parents=True, exist_ok=True)
     path.touch()
 
 
-def pages(store: LocalStore) -> None:
+def pages(store: ObjectStore) -> None:
     """Everything: sets read, all pages rendered and written."""
     publish.write_view(store, PREFIX)
 
 
-def one_more(store: LocalStore) -> None:
+def one_more(store: ObjectStore) -> None:
     """One more set of one file on a channel whose pages are right."""
     publish.list_set(store, PREFIX, _another(store), at=AT)
 
 
-def _another(store: LocalStore) -> SetManifest:
+def _another(store: ObjectStore) -> SetManifest:
     new = entry(7, 9, 99_999)
     one = _set([new])
     save_set(store, one)
@@ -103,17 +112,17 @@ def _another(store: LocalStore) -> SetManifest:
     return one
 
 
-def clean_up(store: LocalStore) -> None:
+def clean_up(store: ObjectStore) -> None:
     """All that nobody needs goes."""
     table = load_table("channels", Channels)
     retention = msgspec.structs.replace(table.retention, grace_days=0)
     collect(store, msgspec.structs.replace(table, retention=retention), at=AT)
 
 
-def with_pages(make: Callable[[LocalStore, int], None]) -> Callable[[LocalStore, int], None]:
+def with_pages(make: Callable[[ObjectStore, int], None]) -> Callable[[ObjectStore, int], None]:
     """As `make`, and the pages, too."""
 
-    def both(store: LocalStore, size: int) -> None:
+    def both(store: ObjectStore, size: int) -> None:
         make(store, size)
         publish.write_view(store, PREFIX)
 
@@ -126,11 +135,14 @@ ROWS: dict[str, tuple[str, str, tuple[int, ...], Callable[..., None], Callable[.
     "index-one": ("one project changed of such an index", "files", FILES, with_pages(make_index), one_more),
     "channel": ("one more set in a channel", "sets", SETS, with_pages(make_channel), one_more),
     "gc": ("half of a store's objects collected", "objects", OBJECTS, make_objects, clean_up),
+    "gc-memory": ("the same of a store in memory", "objects", OBJECTS, make_objects, clean_up),
 }
+# Gone with the process that made them.
+IN_MEMORY = {"gc-memory"}
 
 
 def measured(name: str, scratch: Path) -> Row:
-    """A row: for each size a store is made by a process, and used by another."""
+    """A row: for each size a store is made by a process, and used by another where it outlives the first."""
     what, unit, sizes, _, _ = ROWS[name]
     root = scratch / name
 
@@ -139,7 +151,8 @@ def measured(name: str, scratch: Path) -> Row:
 
         def prepare() -> None:
             fresh(root)
-            Side([*words, "--make"]).once()
+            if name not in IN_MEMORY:
+                Side([*words, "--make"]).once()
 
         return Side(words, prepare, inner=True)
 
@@ -160,7 +173,11 @@ def main() -> int:
     if options.size is not None:
         (name,) = options.row
         *_, make, use = ROWS[name]
-        store = LocalStore(options.store, sync=False)
+        store: ObjectStore
+        if name in IN_MEMORY:
+            make(store := open_store("memory://scale"), options.size)
+        else:
+            store = LocalStore(options.store, sync=False)
         with timed() as took:
             make(store, options.size) if options.make else use(store)
         print(json.dumps(took))

@@ -25,13 +25,14 @@ import msgspec
 
 from rocwright.errors import ChannelBusy, IntegrityError, NoObject, NoSpace
 from rocwright.model.channels import Channel, Channels
+from rocwright.model.sets import SetManifest
 from rocwright.model.variants import index_name
 from rocwright.store.channel_log import ChannelState, Log, read_log
 from rocwright.store.damage import DAMAGED, MISSING, Damage, Tell, as_damage
 from rocwright.store.layout import JSON_PAGES, KINDS, LOG, PLATFORMS, VARIANTS
 from rocwright.store.lease import LEASES, PACE, WHOLE_STORE, HeldStore, LeaseLost, leased
 from rocwright.store.objects.durable import together
-from rocwright.store.objects.protocol import ObjectStore, Stored
+from rocwright.store.objects.protocol import ObjectStore, Stored, side_by_side
 from rocwright.store.pins import PINS, read_pins
 from rocwright.store.pool import wanted_objects
 from rocwright.store.publish import write_view
@@ -110,13 +111,20 @@ def plan_gc(store: ObjectStore, channels: Channels, now: datetime, *, runs: bool
     wanted = pinned.union(*(log.state.sets for log in logs.values())) | (held & known)
     files: set[str] = set()
     names: set[str] = set()
-    for one in wanted:
+
+    def read(one: str) -> SetManifest | Damage:
         try:
-            for entry in read_set(store, one).files:
-                files.update(wanted_objects(entry))
-                names.add(index_name(entry.name))
+            return read_set(store, one)
         except (IntegrityError, NoObject) as error:
-            listing.append(as_damage(error))
+            return as_damage(error)
+
+    for found in side_by_side(store, read, wanted):
+        if isinstance(found, Damage):
+            listing.append(found)
+            continue
+        for entry in found.files:
+            files.update(wanted_objects(entry))
+            names.add(index_name(entry.name))
     listing += _set_aside_lately(store, old)
     pages = [
         item
@@ -257,6 +265,20 @@ def _batches(keys: Sequence[str]) -> Iterator[list[str]]:
             yield part[start : start + _BATCH]
 
 
+def _delete(store: ObjectStore, batch: Sequence[str]) -> None:
+    """Remove objects: files several at a time where each waits for an answer, what is recorded in its order.
+
+    The batch is gone, durably, when this returns.
+    """
+    with together():
+        if batch[0].startswith("files/"):
+            for _ in side_by_side(store, store.delete, batch):
+                pass
+        else:
+            for key in batch:
+                store.delete(key)
+
+
 # So many objects are removed, and synced, together.
 _BATCH = 500
 # So long in turn, objects go and others may publish; those who wait for a lease look at least as often.
@@ -338,9 +360,7 @@ def collect(
                         until = max(began + _TURN_S, 2 * pace.clock() - began)
                         gone = 0
                         for batch in _batches(plan.objects):
-                            with together():
-                                for key in batch:
-                                    held.delete(key)
+                            _delete(held, batch)
                             gone += len(batch)
                             for key in batch:
                                 deleted(key)

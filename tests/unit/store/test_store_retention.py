@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
+from threading import Barrier
 from typing import Any
 
 import msgspec
@@ -23,8 +24,9 @@ from rocwright.store import retention
 from rocwright.store.channel_log import read_state
 from rocwright.store.lease import PACE, Pace, leased
 from rocwright.store.mend.store import mend_store
+from rocwright.store.objects.address import open_store
 from rocwright.store.objects.local import LocalStore
-from rocwright.store.objects.protocol import Stored
+from rocwright.store.objects.protocol import InFront, Stored
 from rocwright.store.pins import Pin, pin, read_pins, unpin
 from rocwright.store.pool import describe_files
 from rocwright.store.publish import list_set
@@ -126,6 +128,28 @@ def recorded(store: LocalStore, make_wheel: Callable[..., Path]) -> Callable[...
 def files_of(store: LocalStore) -> set[str]:
     names = (one.key.rpartition("/")[2] for one in store.list("files/"))
     return {name for name in names if name.endswith(".whl")}
+
+
+def test_files_of_a_bucket_go_side_by_side(channels: Channels) -> None:
+    """Each deletion waits for its answer: one after the other, half a million of them took hours."""
+    bucket = open_store("memory://retention-side-by-side")
+    bucket.at_once = 4
+    for number in range(8):
+        bucket.put_bytes(f"files/{number:064x}/lost.whl", b"")
+    under_way = Barrier(4, timeout=20)
+
+    class Slow(InFront):
+        def delete(self, key: str) -> None:
+            if key.startswith("files/"):
+                under_way.wait()
+            super().delete(key)
+
+    now = msgspec.structs.replace(channels.retention, grace_days=0)
+    gone: list[str] = []
+    done = collect(Slow(bucket), msgspec.structs.replace(channels, retention=now), at=AT, deleted=gone.append)
+    assert done.objects == 8
+    assert gone == sorted(gone)
+    assert bucket.list("files/") == ()
 
 
 def test_a_fresh_upload_stays_whatever_its_source_says(

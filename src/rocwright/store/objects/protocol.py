@@ -154,9 +154,9 @@ def read_there(store: ObjectStore, key: str) -> bytes | None:
 
 
 def side_by_side(store: ObjectStore, work: Callable[[_T], _R], items: Iterable[_T]) -> Iterator[_R]:
-    """Outcomes of `work`, which reads from the store, in the order of `items`.
+    """Outcomes of `work`, which asks the store, in the order of `items`.
 
-    Several at a time where each reading waits for an answer: a bucket says how many by `at_once`.
+    Several at a time where each request waits for its answer: a bucket says how many by `at_once`.
     """
     threads = getattr(beneath(store), "at_once", 1)
     if threads == 1:

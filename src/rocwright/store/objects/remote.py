@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 _ATTEMPTS = 5
 _PAUSE_S = 0.2
-_READ_AT_ONCE = 8
+_REQUESTS_AT_ONCE = 8
 # Failures of obstore; ValueError is what it raises for a setting or path that it cannot use.
 _FAILURES = (BaseError, OSError, ValueError)
 
@@ -58,8 +58,8 @@ class RemoteStore:
         self._public = public
         self._max_age = max_age
         self._part = part
-        # How many small objects to read side by side; memory answers at once.
-        self.at_once = 1 if bucket is None else _READ_AT_ONCE
+        # How many requests for small objects to have under way; memory answers at once.
+        self.at_once = 1 if bucket is None else _REQUESTS_AT_ONCE
 
     def put_file(self, source: Path, key: str) -> None:
         """See `ObjectStore.put_file`. In parts when it is large; what is there is not sent again.
