@@ -25,7 +25,7 @@ import msgspec
 
 from rocwright.errors import ChannelBusy, IntegrityError, NoObject, NoSpace
 from rocwright.model.channels import Channel, Channels
-from rocwright.model.sets import SetManifest
+from rocwright.model.sets import FileEntry, SetManifest
 from rocwright.model.variants import index_name
 from rocwright.store.channel_log import ChannelState, Log, read_log
 from rocwright.store.damage import DAMAGED, MISSING, Damage, Tell, as_damage
@@ -111,20 +111,9 @@ def plan_gc(store: ObjectStore, channels: Channels, now: datetime, *, runs: bool
     wanted = pinned.union(*(log.state.sets for log in logs.values())) | (held & known)
     files: set[str] = set()
     names: set[str] = set()
-
-    def read(one: str) -> SetManifest | Damage:
-        try:
-            return read_set(store, one)
-        except (IntegrityError, NoObject) as error:
-            return as_damage(error)
-
-    for found in side_by_side(store, read, wanted):
-        if isinstance(found, Damage):
-            listing.append(found)
-            continue
-        for entry in found.files:
-            files.update(wanted_objects(entry))
-            names.add(index_name(entry.name))
+    for entry in _files_of(store, wanted, listing.append):
+        files.update(wanted_objects(entry))
+        names.add(index_name(entry.name))
     listing += _set_aside_lately(store, old)
     pages = [
         item
@@ -150,6 +139,22 @@ def plan_gc(store: ObjectStore, channels: Channels, now: datetime, *, runs: bool
         sum(item.size for item in gone),
         tuple(sorted({*holding, *listing})),
     )
+
+
+def _files_of(store: ObjectStore, sets: Iterable[str], tell: Tell) -> Iterator[FileEntry]:
+    """The files of all sets that can be read; `tell` is told of the others."""
+
+    def read(one: str) -> SetManifest | Damage:
+        try:
+            return read_set(store, one)
+        except (IntegrityError, NoObject) as error:
+            return as_damage(error)
+
+    for found in side_by_side(store, read, sets):
+        if isinstance(found, Damage):
+            tell(found)
+        else:
+            yield from found.files
 
 
 def _stated(store: ObjectStore, prefixes: Iterable[str], kept: set[str], old: datetime) -> Iterator[Stored]:

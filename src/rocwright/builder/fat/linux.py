@@ -75,10 +75,10 @@ class ForLinux(ForPlatform):
     def _preloaded(self) -> dict[str, str]:
         """Short name to SONAME of what torch preloads, as far as this ROCm has it."""
         found: dict[str, str] = {}
+        # A name without a version may be that of a small library which only leads to the real one.
+        names = sorted(self.libraries, key=lambda name: (name.endswith(".so"), name))
         for short in self.wanted_names():
             pattern = self.pattern_of(short)
-            # A name without a version is that of a small library which only leads to the real one.
-            names = sorted(self.libraries, key=lambda name: (name.endswith(".so"), name))
             soname = next((name for name in names if pattern.fullmatch(name)), None)
             if soname is None:
                 self.left_out(short)

@@ -23,7 +23,7 @@ from rocwright.builder.run.isolation import (
 )
 from rocwright.builder.run.leftovers import Leftovers
 from rocwright.builder.run.tree import SourceTree, clean_up
-from rocwright.builder.units.launch import HOST, stand_ins
+from rocwright.builder.units.launch import LAUNCHER_OF, stand_ins
 from rocwright.device_code.wheel.wheel import split_wheel
 from rocwright.errors import CommandFailed, InvalidInput, InvalidWheel, UsageError
 from rocwright.system import process, venv
@@ -188,8 +188,8 @@ class Build:
         argv = [*(fence_command({**os.environ, **env}) if self.plan.fenced else ()), *argv]
         if self.plan.plain_compilers and (instead := stand_ins({**os.environ, **env})):
             # Not both: a cache would take what stands in for the compiler.
-            both = {name for variable, name in zip(("CC", "CXX"), HOST, strict=True) if variable in instead}
-            env = {name: value for name, value in env.items() if name not in both} | instead
+            twice = {LAUNCHER_OF[name] for name in LAUNCHER_OF.keys() & instead}
+            env = {name: value for name, value in env.items() if name not in twice} | instead
         if any(name.endswith("_LAUNCHER") for name in env):
             env["ROCWRIGHT_BUILD"] = f"{self.plan.project} {self.plan.python}".rstrip()
         self.leftovers.begin()

@@ -110,6 +110,8 @@ def _gb(size: int) -> str:
 
 
 HOST = ("CMAKE_C_COMPILER_LAUNCHER", "CMAKE_CXX_COMPILER_LAUNCHER")
+# Of these the one that belongs to each variable that names a compiler.
+LAUNCHER_OF = dict(zip(("CC", "CXX"), HOST, strict=True))
 HIP = ("CMAKE_HIP_COMPILER_LAUNCHER", "HIP_CLANG_LAUNCHER")
 # Variables with which a cache tells results apart that it would take for the same.
 KEYS = {"ccache": "CCACHE_NAMESPACE", "sccache": "SCCACHE_C_CUSTOM_CACHE_BUSTER"}
