@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from rocwright.binary import elf as fmt
 from rocwright.binary.elf import Dynamic, Elf, Segment
 from rocwright.errors import InvalidElf
 
 
-@dataclass(frozen=True)
-class NewTables:
+class NewTables(msgspec.Struct, frozen=True):
     """What has to find room in the file.
 
     `strings` is the old string table with the new string at its end; `entries` the new dynamic table, not

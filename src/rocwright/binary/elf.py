@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Literal
+
+import msgspec
 
 from rocwright.binary.patch import PatchedFile
 from rocwright.binary.view import View
@@ -45,8 +46,7 @@ _LONGEST_STRING = 1 << 20
 _LONGEST_NAME = 1 << 12
 
 
-@dataclass(frozen=True)
-class Segment:
+class Segment(msgspec.Struct, frozen=True):
     """A program header; offsets, addresses and sizes in bytes."""
 
     type: int
@@ -59,8 +59,7 @@ class Segment:
     align: int
 
 
-@dataclass(frozen=True)
-class Section:
+class Section(msgspec.Struct, frozen=True):
     """A section header; `index` is its place in the table."""
 
     index: int
@@ -76,16 +75,14 @@ class Section:
     entsize: int
 
 
-@dataclass(frozen=True)
-class Dynamic:
+class Dynamic(msgspec.Struct, frozen=True):
     """An entry of the dynamic table."""
 
     tag: int
     value: int
 
 
-@dataclass(frozen=True)
-class Elf:
+class Elf(msgspec.Struct, frozen=True, dict=True):
     """What the headers of a 64-bit little-endian ELF file say.
 
     `kind` is `rel`, `exec`, `dyn` (libraries and position-independent programs) or `core`. `sections` is

@@ -7,7 +7,7 @@ on. No program header is added, so GNU strip and objcopy can lay the file out ag
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import msgspec
 
 from rocwright.binary import elf as fmt
 from rocwright.binary.dynamic import NewTables, dynamic_symbols, pack_segment, up
@@ -67,8 +67,7 @@ def _names_index(elf: Elf) -> int:
     return int(fmt.EHDR.unpack(header)[13])
 
 
-@dataclass(frozen=True)
-class _Layout:
+class _Layout(msgspec.Struct, frozen=True):
     """File offsets and addresses of the result; `shift` is by how much the tail moves."""
 
     room: int
@@ -123,14 +122,16 @@ class _LastSegment:
         layout = self.layout
         if segment is self.last:
             size = layout.end - segment.offset
-            return replace(segment, filesz=size, memsz=size)
+            return msgspec.structs.replace(segment, filesz=size, memsz=size)
         if segment.type == fmt.PT_DYNAMIC and self.tables.moves:
             vaddr = layout.room_vaddr + self.tables.table_at
             size = self.tables.table_size
             offset = layout.room + self.tables.table_at
-            return replace(segment, offset=offset, vaddr=vaddr, paddr=vaddr, filesz=size, memsz=size)
+            return msgspec.structs.replace(
+                segment, offset=offset, vaddr=vaddr, paddr=vaddr, filesz=size, memsz=size
+            )
         if segment.type != fmt.PT_LOAD and segment.filesz and segment.offset >= self.old_end:
-            return replace(segment, offset=segment.offset + layout.shift)
+            return msgspec.structs.replace(segment, offset=segment.offset + layout.shift)
         return segment
 
     # The section headers. `.dynstr` (and `.dynamic`) get new headers at the end of the table: GNU strip lays

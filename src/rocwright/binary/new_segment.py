@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import msgspec
 
 from rocwright.binary import elf as fmt
 from rocwright.binary.dynamic import NewTables, dynamic_symbols, pack_segment, up
@@ -38,8 +38,7 @@ def in_new_segment(tables: NewTables, dropped: Segment | None) -> BytePatch:
     return _NewSegment(tables, dropped).patch()
 
 
-@dataclass(frozen=True)
-class _Placement:
+class _Placement(msgspec.Struct, frozen=True):
     """Where the new segment starts, in the file and in memory, and its alignment."""
 
     offset: int
@@ -115,7 +114,7 @@ class _NewSegment:
 
     def _at(self, segment: Segment, start: int, size: int) -> Segment:
         vaddr = self.place.vaddr + start
-        return replace(
+        return msgspec.structs.replace(
             segment, offset=self.place.offset + start, vaddr=vaddr, paddr=vaddr, filesz=size, memsz=size
         )
 

@@ -9,16 +9,16 @@ import os
 import stat
 from bisect import bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from rocwright.binary.view import View
 from rocwright.errors import InvalidInput
 from rocwright.system.files import CHUNK, atomic_write, pread
 
 
-@dataclass(frozen=True)
-class BytePatch:
+class BytePatch(msgspec.Struct, frozen=True):
     """Replacements in a file: `(offset, bytes)` pairs and the size of the result in bytes.
 
     Edits are sorted and disjoint. They may lie beyond the old end of the file; what neither the old file
@@ -38,8 +38,7 @@ class BytePatch:
             raise ValueError(f"edits end at {end}, behind the size {self.size}")
 
 
-@dataclass(frozen=True)
-class PatchedFile:
+class PatchedFile(msgspec.Struct, frozen=True):
     """A file as it will be after a patch; `patch` None is the file itself.
 
     `expected` is the file's size in bytes when the patch was made: a shorter one is `InvalidInput` then, not
@@ -152,8 +151,7 @@ def _touching(edits: tuple[tuple[int, bytes], ...], start: int, end: int) -> lis
     return found
 
 
-@dataclass(frozen=True)
-class Copy:
+class Copy(msgspec.Struct, frozen=True):
     """`length` bytes from `source` of the old file appear at `offset` of the new one."""
 
     offset: int
@@ -161,8 +159,7 @@ class Copy:
     length: int
 
 
-@dataclass(frozen=True)
-class Splice:
+class Splice(msgspec.Struct, frozen=True):
     """A new file: `copies` of ranges of `base`, then `patch` over them; the rest reads as zeros.
 
     Copies are sorted by `offset` and disjoint. Threads may read at the same time when `base` allows it.

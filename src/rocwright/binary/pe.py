@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from rocwright.binary.patch import PatchedFile
 from rocwright.binary.view import View
@@ -43,8 +44,7 @@ _SYMBOL_SIZE = 18
 _MOST_SECTIONS, _MOST_IMPORTS, _LONGEST_NAME = 4096, 4096, 4096
 
 
-@dataclass(frozen=True)
-class PeSection:
+class PeSection(msgspec.Struct, frozen=True):
     """A section: `address` relative to the image, `offset` and `size` of its bytes in the file."""
 
     name: str
@@ -53,8 +53,7 @@ class PeSection:
     size: int
 
 
-@dataclass(frozen=True)
-class Pe:
+class Pe(msgspec.Struct, frozen=True):
     """What the headers of a PE image say; names of DLLs stand as they are written in the file.
 
     `imports` are loaded with the image, `delay_imports` at the first call into them. `export_name` is the

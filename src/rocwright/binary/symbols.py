@@ -13,8 +13,9 @@ import zlib
 from array import array
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from sys import byteorder, intern
+
+import msgspec
 
 from rocwright.binary import elf as fmt
 from rocwright.binary.elf import Elf
@@ -49,8 +50,7 @@ class Names:
         return len(self.hashes)
 
 
-@dataclass(frozen=True)
-class Want:
+class Want(msgspec.Struct, frozen=True):
     """A symbol that a file wants; `version` and the `library` that it is expected of may be empty."""
 
     name: str
@@ -63,8 +63,7 @@ class Want:
         return _raw(f"{self.name}@{self.version}")
 
 
-@dataclass(frozen=True)
-class Symbols:
+class Symbols(msgspec.Struct, frozen=True):
     """Dynamic symbols of one file.
 
     `defined` are the names that others can use, and `name@version` where it has versions, all of which

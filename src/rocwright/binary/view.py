@@ -9,9 +9,10 @@ import mmap
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
+
+import msgspec
 
 from rocwright.errors import InvalidInput, see_who_may_read
 from rocwright.system.files import disk_error
@@ -32,8 +33,7 @@ class View(Protocol):
         """`length` bytes from `offset`, fewer only at the end."""
 
 
-@dataclass(frozen=True)
-class Mapped:
+class Mapped(msgspec.Struct, frozen=True):
     """A file's bytes at hand, as a mapping (nothing is read before it is used) or in memory."""
 
     path: Path
@@ -81,8 +81,7 @@ def map_handle(handle: int) -> mmap.mmap | bytes:
     return mmap.mmap(handle, 0, access=mmap.ACCESS_READ)
 
 
-@dataclass(frozen=True)
-class Window(Mapped):
+class Window(Mapped, frozen=True):
     """A range of a mapped file as a file of its own, such as a stored member of a wheel."""
 
     start: int = 0

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 
+import msgspec
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
@@ -30,8 +31,7 @@ from rocwright.model.variants import VariantTable
 from rocwright.wheel.read import place_of
 
 
-@dataclass(frozen=True)
-class Problem:
+class Problem(msgspec.Struct, frozen=True):
     """Cause and next step; `member` is the file inside the wheel that it is about.
 
     The cause does not name the member: problems that differ in the member alone become one finding.
@@ -70,8 +70,7 @@ class SetRule(Clause):
     proof: bool = False
 
 
-@dataclass(frozen=True)
-class Request:
+class Request(msgspec.Struct, frozen=True):
     """What was asked of the wheels.
 
     `targets` are base targets or targets with features that torch was built for; None asks for none. `closed`
@@ -87,8 +86,7 @@ class Request:
     adopted: bool | frozenset[str] = False
 
 
-@dataclass(frozen=True)
-class Context:
+class Context(msgspec.Struct, frozen=True, dict=True):
     """Everything that is checked together.
 
     `files` are those of a given set, too; of an unreadable file only what its name says is known.
@@ -97,21 +95,26 @@ class Context:
     """
 
     contract: ContractTable
-    request: Request = field(default_factory=Request)
+    request: Request = msgspec.field(default_factory=Request)
     files: tuple[Facts, ...] = ()
     installations: tuple[Installation, ...] = ()
     indexes: tuple[VariantFacts, ...] = ()
-    variants: VariantTable = field(default_factory=lambda: load_table("variants", VariantTable))
-    platforms: Platforms = field(default_factory=lambda: load_table("platforms", Platforms))
-    rocm_libraries: RocmLibraries = field(default_factory=lambda: load_table("packages", RocmLibraries))
-    owned_names: OwnedNames = field(default_factory=lambda: load_table("environment", OwnedNames))
-    _terms: dict[str, Terms] = field(default_factory=dict, repr=False, compare=False)
+    variants: VariantTable = msgspec.field(default_factory=lambda: load_table("variants", VariantTable))
+    platforms: Platforms = msgspec.field(default_factory=lambda: load_table("platforms", Platforms))
+    rocm_libraries: RocmLibraries = msgspec.field(
+        default_factory=lambda: load_table("packages", RocmLibraries)
+    )
+    owned_names: OwnedNames = msgspec.field(default_factory=lambda: load_table("environment", OwnedNames))
 
     def terms(self, project: str) -> Terms:
         """What the contract asks of a package."""
         if project not in self._terms:
             self._terms[project] = terms_of(self.contract, project)
         return self._terms[project]
+
+    @cached_property
+    def _terms(self) -> dict[str, Terms]:
+        return {}
 
     def severity(self, rule: str, severity: Severity, file: str) -> Severity:
         """How bad it is that a file breaks a rule, which by the contract is this bad."""

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
 from datetime import date
 from typing import Any
 
@@ -106,8 +105,7 @@ class OverlaidContract(ContractTable, frozen=True, forbid_unknown_fields=True):
     lapsed: tuple[Override, ...] = ()
 
 
-@dataclass(frozen=True)
-class Terms:
+class Terms(msgspec.Struct, frozen=True):
     """What is asked of one package, all its rows together; the fields as in `PackageRow`."""
 
     rules: frozenset[str]
@@ -132,7 +130,7 @@ _JOINED = (
     "never_imported", "told_apart",
 )  # fmt: skip
 _LAST = ("host", "budget", "target_budget", "refuses")
-assert {*_JOINED, *_LAST, "rules", "severity"} == {field.name for field in fields(Terms)}
+assert {*_JOINED, *_LAST, "rules", "severity"} == {field.name for field in msgspec.structs.fields(Terms)}
 
 
 def terms_of(table: ContractTable, project: str) -> Terms:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
+
+import msgspec
 
 from rocwright.check.environments import PythonPlatform
 from rocwright.check.facts import Facts, PythonFacts
@@ -41,7 +42,9 @@ def compiled_elsewhere(files: Sequence[Facts], note: Callable[[str], None]) -> t
             broken = tuple(one for one in told.get(path, ()) if one.problem is not None)
             found.setdefault(path, {})[minor] = broken
     return tuple(
-        replace(one, other_pythons=found.get(one.path, {}), unjudged=one.unjudged or left.get(one.path))
+        msgspec.structs.replace(
+            one, other_pythons=found.get(one.path, {}), unjudged=one.unjudged or left.get(one.path)
+        )
         for one in files
     )
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 
+import msgspec
 from packaging.markers import UndefinedComparison, UndefinedEnvironmentName
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
@@ -36,8 +36,7 @@ _ENDLESS = re.compile(r"[0-9]{100}")
 _EXTRA = re.compile(r"""extra\s*==\s*["']([^"']*)["']|["']([^"']*)["']\s*==\s*extra""")
 
 
-@dataclass(frozen=True, order=True)
-class PythonPlatform:
+class PythonPlatform(msgspec.Struct, frozen=True, order=True):
     """One Python on one platform, as tags spell them: `cp311`, `cp311` or `cp313t`, `linux_x86_64`."""
 
     python: str

@@ -7,10 +7,11 @@ What came of installing a set is a fact, too.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Literal
+
+import msgspec
 
 from rocwright.binary.symbols import Symbols
 from rocwright.device_code.kpack import Marker
@@ -18,16 +19,14 @@ from rocwright.device_code.origin import SplitOrigin
 from rocwright.model.variants import Properties, Variants
 
 
-@dataclass(frozen=True)
-class Fault:
+class Fault(msgspec.Struct, frozen=True):
     """Something wrong with a member of an archive; `member` is empty where it is about all of it."""
 
     member: str
     what: str
 
 
-@dataclass(frozen=True)
-class Member:
+class Member(msgspec.Struct, frozen=True):
     """An entry of the archive's directory, in its order; names may repeat in a malformed wheel.
 
     `size` and `packed` are bytes, `method` 0 stored or 8 deflated, `flags` those of the zip format, `mode`
@@ -42,8 +41,7 @@ class Member:
     mode: int = 0
 
 
-@dataclass(frozen=True)
-class Headers:
+class Headers(msgspec.Struct, frozen=True):
     """METADATA or PKG-INFO as written; `unparsed` are its malformed lines, as the parser names them.
 
     `twice` are fields that may be given once and are given more often, with their values. `hidden` are lines
@@ -62,21 +60,19 @@ class Headers:
     license_files: tuple[str, ...] = ()
     unparsed: tuple[str, ...] = ()
     dynamic: tuple[str, ...] = ()
-    twice: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    twice: Mapping[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
     hidden: tuple[str, ...] = ()
     not_utf8: int | None = None
 
 
-@dataclass(frozen=True)
-class WrongCode:
+class WrongCode(msgspec.Struct, frozen=True):
     """Device code whose header contradicts what its container says it is for."""
 
     said: str
     what: str
 
 
-@dataclass(frozen=True)
-class ElfFacts:
+class ElfFacts(msgspec.Struct, frozen=True):
     """What a host library, program or object file says; `problem` when it could not be read.
 
     `kind` and `machine` as in `binary.elf.Elf`; of a file for a 32-bit or big-endian machine (`bits`,
@@ -99,12 +95,12 @@ class ElfFacts:
     rpath: str | None = None
     runpath: str | None = None
     interp: str | None = None
-    versions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    versions: Mapping[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
     text_relocations: bool = False
     stack: Literal["rw", "rwx"] | None = "rw"
     writable_dynamic: bool | None = True
     targets: frozenset[str] = frozenset()
-    code_sizes: Mapping[str, int] = field(default_factory=dict)
+    code_sizes: Mapping[str, int] = msgspec.field(default_factory=dict)
     wrong_code: tuple[WrongCode, ...] = ()
     marker: Marker | None = None
     wrappers: int = 0
@@ -115,11 +111,10 @@ class ElfFacts:
     program: bool = False
     not_opened: bool = False
     system: int = 0
-    symbols: Symbols | None = field(default=None, repr=False)
+    symbols: Symbols | None = None
 
 
-@dataclass(frozen=True)
-class PeFacts:
+class PeFacts(msgspec.Struct, frozen=True):
     """What a Windows program or DLL says; `device_code` whether it has a section of it.
 
     `targets` are those of that code, as far as it can be read; `portable`: an assembly for any machine.
@@ -137,8 +132,7 @@ class PeFacts:
     problem: str | None = None
 
 
-@dataclass(frozen=True)
-class CodeFile:
+class CodeFile(msgspec.Struct, frozen=True):
     """A file of device code, or a database of it, outside any library.
 
     `said` is the target or group that its path names (None: its path names none), `machine` the base target
@@ -155,8 +149,7 @@ class CodeFile:
     for_all: bool = False
 
 
-@dataclass(frozen=True)
-class KpackFacts:
+class KpackFacts(msgspec.Struct, frozen=True):
     """A kpack archive: the libraries it has code of, by the name in it, their builds, and the targets.
 
     `wrappers` is how many each library has at least, since there is code for the last. For libraries without
@@ -168,13 +161,12 @@ class KpackFacts:
     targets: frozenset[str] = frozenset()
     wrong_code: tuple[WrongCode, ...] = ()
     problem: str | None = None
-    builds: Mapping[str, str] = field(default_factory=dict)
-    wrappers: Mapping[str, int] = field(default_factory=dict)
-    defined: Mapping[tuple[str, int], frozenset[str]] = field(default_factory=dict)
+    builds: Mapping[str, str] = msgspec.field(default_factory=dict)
+    wrappers: Mapping[str, int] = msgspec.field(default_factory=dict)
+    defined: Mapping[tuple[str, int], frozenset[str]] = msgspec.field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class Import:
+class Import(msgspec.Struct, frozen=True):
     """An import that holds whenever its module is: no condition and no `try` is around it.
 
     `dots` are those in front of `module`, which may be empty then; `names` what is taken of it, None for
@@ -188,8 +180,7 @@ class Import:
     raised: bool = False
 
 
-@dataclass(frozen=True)
-class PythonFacts:
+class PythonFacts(msgspec.Struct, frozen=True):
     """What an interpreter makes of a module's source; of a module without a fact nothing is to be told.
 
     `problem` at `line` is why it does not compile, `unread` why nobody knows. `needs` is the minor version of
@@ -211,8 +202,7 @@ class PythonFacts:
     unread: str | None = None
 
 
-@dataclass(frozen=True)
-class OriginFacts:
+class OriginFacts(msgspec.Struct, frozen=True):
     """What a file beside archives says of the split that a wheel is of; `problem` when it says nothing."""
 
     member: str
@@ -220,8 +210,7 @@ class OriginFacts:
     problem: str | None = None
 
 
-@dataclass(frozen=True)
-class VariantFacts:
+class VariantFacts(msgspec.Struct, frozen=True):
     """What a `variant.json` says of its wheel, or a `…-variants.json` of several; `problem` when nothing.
 
     `file` is the member of the wheel, or the name of the file that lies beside wheels.
@@ -232,8 +221,7 @@ class VariantFacts:
     problem: str | None = None
 
 
-@dataclass(frozen=True)
-class Facts:
+class Facts(msgspec.Struct, frozen=True, dict=True):
     """One distribution file; `size` in bytes.
 
     `project` and `version` come from the file name (normalised; empty when it is no valid name), `tags` and
@@ -269,7 +257,7 @@ class Facts:
     layout: tuple[Fault, ...] = ()
     damaged: tuple[Fault, ...] = ()
     record: tuple[Fault, ...] = ()
-    texts: Mapping[str, str] = field(default_factory=dict)
+    texts: Mapping[str, str] = msgspec.field(default_factory=dict)
     licences: tuple[str, ...] = ()
     sboms: tuple[str, ...] = ()
     elf: tuple[ElfFacts, ...] = ()
@@ -280,8 +268,8 @@ class Facts:
     judged_by: int = 0
     unjudged: str | None = None
     other_pythons: Mapping[int, tuple[PythonFacts, ...]] | None = None
-    unmerged: Mapping[str, int] = field(default_factory=dict)
-    shebangs: Mapping[str, str] = field(default_factory=dict)
+    unmerged: Mapping[str, int] = msgspec.field(default_factory=dict)
+    shebangs: Mapping[str, str] = msgspec.field(default_factory=dict)
     opens_globally: bool = False
     origins: tuple[OriginFacts, ...] = ()
     variant: VariantFacts | None = None
@@ -315,8 +303,7 @@ class Facts:
         return self.targets | archived | {code.said for code in self.code if code.said is not None}
 
 
-@dataclass(frozen=True)
-class ImportTry:
+class ImportTry(msgspec.Struct, frozen=True):
     """What came of importing one module of a set after it was installed.
 
     `fault` is what is wrong with `file`, in its `member`, and `about` the symbol, library or module at issue.
@@ -331,8 +318,7 @@ class ImportTry:
     left: str = ""
 
 
-@dataclass(frozen=True)
-class Installation:
+class Installation(msgspec.Struct, frozen=True):
     """One installer on one Python and platform.
 
     `problems` say what went wrong, none where everything was installed. `asked` are the distributions whose
@@ -344,7 +330,7 @@ class Installation:
     installer: str
     where: str
     problems: tuple[str, ...] = ()
-    asked: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    asked: Mapping[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
     not_tried: str | None = None
     next_step: str = ""
     stand_ins: tuple[str, ...] = ()

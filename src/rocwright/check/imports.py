@@ -11,7 +11,6 @@ import signal
 import sys
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 import msgspec
@@ -69,8 +68,7 @@ class Raised(msgspec.Struct, frozen=True):
     shared: bool = False
 
 
-@dataclass(frozen=True)
-class OfferedModule:
+class OfferedModule(msgspec.Struct, frozen=True):
     """A module that a file of the set puts at top level.
 
     An extension without a package around it (apex's `amp_C`) loads nothing before itself: who uses it imports
@@ -82,8 +80,7 @@ class OfferedModule:
     before: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class Holdings:
+class Holdings(msgspec.Struct, frozen=True):
     """What the set holds: files by installed place, all library names, and whole packages at top level."""
 
     owners: Mapping[str, str]

@@ -16,10 +16,10 @@ import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Protocol
 
+import msgspec
 from packaging.tags import platform_tags
 from packaging.utils import (
     InvalidSdistFilename,
@@ -78,8 +78,7 @@ class Index(Protocol):
         """Names of files whose content or metadata was asked for."""
 
 
-@dataclass(frozen=True)
-class _Trial:
+class _Trial(msgspec.Struct, frozen=True):
     """Where an installer is tried: an environment, its surroundings, a file that takes what it prints."""
 
     environment: Environment
@@ -324,7 +323,7 @@ def _import(
     else:
         came = list(pool.map(imports, there))
     by_installer = {one.installer: imported for one, imported in zip(there, came, strict=True)}
-    return [replace(one, imports=by_installer.get(one.installer, ())) for one in tried]
+    return [msgspec.structs.replace(one, imports=by_installer.get(one.installer, ())) for one in tried]
 
 
 # -- find the interpreters that a set's wheels are for, and what can be installed on this machine

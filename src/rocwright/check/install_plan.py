@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
@@ -16,8 +16,7 @@ from rocwright.check.environments import PythonPlatform
 from rocwright.check.facts import Facts
 
 
-@dataclass(frozen=True)
-class StandIn:
+class StandIn(msgspec.Struct, frozen=True):
     """An empty wheel in place of a package from elsewhere: canonical name, version, the extras asked for."""
 
     project: str
@@ -28,8 +27,7 @@ class StandIn:
         return f"{self.project} {self.version}"
 
 
-@dataclass(frozen=True)
-class InstallPlan:
+class InstallPlan(msgspec.Struct, frozen=True):
     """All that can be installed together in one environment.
 
     `requirements` are given to the installer as they are: names and extras, as a user gives them; that each

@@ -7,9 +7,9 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
 from packaging.version import InvalidVersion, Version
 
 from rocwright.errors import CommandFailed, MissingTool, NoSpace
@@ -33,8 +33,7 @@ _USERS = re.compile(
 )
 
 
-@dataclass(frozen=True)
-class Surroundings:
+class Surroundings(msgspec.Struct, frozen=True):
     """Where an installer or a module runs: an empty home, and nothing that the user has set.
 
     `home` holds its temporary files, too; it is on the disk of the set, where big wheels find room.
@@ -54,8 +53,7 @@ class Surroundings:
         return tuple(name for name in os.environ if _USERS.fullmatch(name) and name not in self.env)
 
 
-@dataclass(frozen=True)
-class Tool:
+class Tool(msgspec.Struct, frozen=True):
     """An installer that runs: how to call it, and its version."""
 
     argv: tuple[str, ...]

@@ -5,10 +5,10 @@ from __future__ import annotations
 import posixpath
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from pathlib import PurePosixPath
 
+import msgspec
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
@@ -49,8 +49,7 @@ def directory_of(elf: ElfFacts, entry: str) -> str | None:
     return posixpath.normpath(posixpath.join(posixpath.dirname(path_on_disk(elf.member)), rest))
 
 
-@dataclass(frozen=True)
-class Reach:
+class Reach(msgspec.Struct, frozen=True):
     """Projects that requirements lead to: those among the files, the own included, and those not there.
 
     `unseen` starts with the names that are required without an extra. `blind` are files on the way that
@@ -62,26 +61,30 @@ class Reach:
     blind: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class Libraries:
+class Libraries(msgspec.Struct, frozen=True, dict=True):
     """An index over all files that are checked together."""
 
     files: tuple[Facts, ...]
     providers: tuple[Provider, ...] = ()
-    _reach: dict[str, Reach] = field(default_factory=dict, repr=False, compare=False)
-    _brings: dict[str, list[str]] = field(default_factory=dict, repr=False, compare=False)
-    _held: dict[str, dict[str, set[str]]] = field(init=False, repr=False, compare=False)
-    _dlls: dict[str, dict[str, set[str]]] = field(init=False, repr=False, compare=False)
-    places: Mapping[str, Facts] = field(init=False, repr=False, compare=False)
 
-    def __post_init__(self) -> None:
-        held: defaultdict[str, dict[str, set[str]]] = defaultdict(dict)
-        dlls: defaultdict[str, dict[str, set[str]]] = defaultdict(dict)
-        places: dict[str, Facts] = {}
+    @cached_property
+    def places(self) -> Mapping[str, Facts]:
+        """Libraries, programs and modules by where they are installed: the first file that has each."""
+        found: dict[str, Facts] = {}
         for facts in self.files:
             for elf in facts.elf:
                 if elf.kind != "rel":
-                    places.setdefault(path_on_disk(elf.member), facts)
+                    found.setdefault(path_on_disk(elf.member), facts)
+        return found
+
+    @cached_property
+    def _names(self) -> tuple[Mapping[str, dict[str, set[str]]], Mapping[str, dict[str, set[str]]]]:
+        # Which files of which projects have a library of a name; the same of DLLs, in lower case.
+        held: defaultdict[str, dict[str, set[str]]] = defaultdict(dict)
+        dlls: defaultdict[str, dict[str, set[str]]] = defaultdict(dict)
+        for facts in self.files:
+            for elf in facts.elf:
+                if elf.kind != "rel":
                     for name in {PurePosixPath(elf.member).name, elf.soname or ""}:
                         held[name].setdefault(facts.project, set()).add(facts.name)
             # What is damaged is there, and reported as such.
@@ -92,13 +95,20 @@ class Libraries:
             for pe in facts.pe:
                 name = PurePosixPath(pe.member).name.lower()
                 dlls[name].setdefault(facts.project, set()).add(facts.name)
-        object.__setattr__(self, "_held", dict(held))
-        object.__setattr__(self, "_dlls", dict(dlls))
-        object.__setattr__(self, "places", places)
+        return held, dlls
+
+    @cached_property
+    def _reach(self) -> dict[str, Reach]:
+        return {}
+
+    @cached_property
+    def _brings(self) -> dict[str, list[str]]:
+        return {}
 
     def holders(self, library: str, *, windows: bool = False) -> Mapping[str, set[str]]:
         """The projects with a library of this file name or SONAME, and which of their files have it."""
-        return self._dlls.get(library.lower(), {}) if windows else self._held.get(library, {})
+        held, dlls = self._names
+        return dlls.get(library.lower(), {}) if windows else held.get(library, {})
 
     def holds(self, facts: Facts, library: str, *, windows: bool = False) -> bool:
         """Whether this file itself has the library."""

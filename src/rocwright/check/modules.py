@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
+import msgspec
 from packaging.utils import canonicalize_name
 
 from rocwright.check.facts import Facts, Import, PythonFacts
@@ -24,8 +24,7 @@ _INIT = "__init__"
 _DECLARATIONS = (".pyi", ".pxd")
 
 
-@dataclass(frozen=True)
-class Lost:
+class Lost(msgspec.Struct, frozen=True):
     """A module that an import asks for and nothing brings; `importer` is the member with the import.
 
     `package` says that its folder is there and only the `__init__` is missing, in which `names` are looked

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 import msgspec
@@ -40,8 +39,7 @@ from rocwright.wheel.tags import cp_version, parse_wheel_name, serves
 _ENDINGS = (".whl", ".tar.gz")
 
 
-@dataclass(frozen=True)
-class Gathered:
+class Gathered(msgspec.Struct, frozen=True):
     """What is known before any rule is applied.
 
     `files` are those to judge, `beside` further files of their set; `findings` are about paths that stand for
@@ -73,8 +71,7 @@ class Gathered:
         )
 
 
-@dataclass(frozen=True)
-class CheckRequest:
+class CheckRequest(msgspec.Struct, frozen=True):
     """What to check, and what is known of it besides.
 
     A folder stands for the wheels and sdists directly in it, and what states their variants. `beside` are
@@ -190,7 +187,7 @@ def judge(
         *(finding for facts in files for finding in _check_one(facts, context, rules)),
         *_check_set(context, [rule for rule in set_rules if not rule.proof]),
     )
-    context = replace(context, installations=tuple(_unexplained(installations, read)))
+    context = msgspec.structs.replace(context, installations=tuple(_unexplained(installations, read)))
     found = (
         *findings,
         *read,
@@ -314,7 +311,7 @@ def _unexplained(installations: Sequence[Installation], read: Sequence[Finding])
 
     for done in installations:
         left = tuple(one for one in done.imports if not (one.fault and known(one)))
-        yield replace(done, imports=left)
+        yield msgspec.structs.replace(done, imports=left)
 
 
 def _check_set(context: Context, rules: Sequence[SetRule]) -> list[Finding]:

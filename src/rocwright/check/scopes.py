@@ -9,10 +9,11 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
 from pathlib import PurePosixPath
+
+import msgspec
 
 from rocwright.binary.symbols import Symbols, Want, known_symbols
 from rocwright.check.facts import ElfFacts, Facts
@@ -29,20 +30,18 @@ _SERIES = ("GLIBC", "GLIBCXX", "CXXABI")
 _NUMBERED = re.compile(r"([A-Z]+)_([0-9]+(?:\.[0-9]+)*)")
 
 
-@dataclass(frozen=True)
-class Held:
+class Held(msgspec.Struct, frozen=True):
     """A library and the file it is in."""
 
     facts: Facts
     elf: ElfFacts
 
 
-@dataclass
-class Loaded:
+class Loaded(msgspec.Struct):
     """What the loader brings in for a library, at hand and of the system, and whether there is more."""
 
-    held: dict[int, Held] = field(default_factory=dict)
-    system: dict[str, Symbols] = field(default_factory=dict)
+    held: dict[int, Held] = msgspec.field(default_factory=dict)
+    system: dict[str, Symbols] = msgspec.field(default_factory=dict)
     unknown: bool = False
 
     def add(self, other: Loaded) -> None:
@@ -56,8 +55,7 @@ class Loaded:
         return [*self.system.values(), *(one.elf.symbols for one in self.held.values() if one.elf.symbols)]
 
 
-@dataclass(frozen=True)
-class Scopes:
+class Scopes(msgspec.Struct, frozen=True, dict=True):
     """An index over the libraries of all files that are checked together.
 
     `opening` are projects that open libraries for all that is loaded after them.
@@ -66,7 +64,6 @@ class Scopes:
     libraries: Libraries
     platforms: Platforms
     opening: frozenset[str] = frozenset()
-    _own: dict[int, Loaded] = field(default_factory=dict, repr=False, compare=False)
 
     def missing(self, facts: Facts, elf: ElfFacts, *, closed: bool) -> tuple[Want, ...]:
         """What a library wants and nothing defines that it, or any who needs it, loads.
@@ -120,6 +117,10 @@ class Scopes:
         )
 
     # Who loads whom.
+
+    @cached_property
+    def _own(self) -> dict[int, Loaded]:
+        return {}
 
     @cached_property
     def _named(self) -> Mapping[str, list[Held]]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Annotated
 
+import msgspec
 from cyclopts import Parameter
 
 from rocwright.cli.options import Level, OptionalCount, given_targets
@@ -342,7 +342,7 @@ def extract(
     if wanted and not done.written:
         console.say(f"no code for {' '.join(sorted(wanted))}; `rocwright kpack list` shows what there is")
     return Reply(
-        [{**asdict(one), "path": printable(one.path)} for one in done.written],
+        [{**msgspec.structs.asdict(one), "path": printable(one.path)} for one in done.written],
         lambda: console.out(f"{len(done.written)} code objects in {output_dir}"),
     )
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
+import msgspec
 from cyclopts import Parameter
 
 from rocwright.cli.help import family_words
@@ -63,7 +64,7 @@ class What:
             if value is not None and not value.strip():
                 # A script's variable was empty; the default is hardly what was meant.
                 raise UsageError(f"{name} is empty", next_step="give it a value, or leave it out")
-        return replace(
+        return msgspec.structs.replace(
             request,
             ref=self.repo_hashtag or request.ref,
             origin=self.gitrepo_origin or request.origin,

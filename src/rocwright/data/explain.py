@@ -7,7 +7,6 @@ of an array is meant by its number or by one of the fields that name rows. Names
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from datetime import date
 from difflib import get_close_matches
 from importlib import resources
@@ -83,8 +82,7 @@ class Explained(msgspec.Struct, frozen=True):
     sources: tuple[Cited, ...] = ()
 
 
-@dataclass(frozen=True)
-class _Found:
+class _Found(msgspec.Struct, frozen=True):
     """A value, the names and numbers that lead to it in the merged table, and the rows on the way."""
 
     value: Any

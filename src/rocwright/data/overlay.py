@@ -11,10 +11,11 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NamedTuple
+
+import msgspec
 
 from rocwright.data.toml import plain
 from rocwright.errors import InvalidData
@@ -44,8 +45,7 @@ OVERLAID = (
 )
 
 
-@dataclass(frozen=True)
-class Overlay:
+class Overlay(msgspec.Struct, frozen=True):
     """A read `rocwright.toml`: `where` it lies, for messages, its tables by name, its text for lines.
 
     `sha256` is the digest of its bytes: what is recorded of it, as its place means nothing to others.
@@ -80,7 +80,7 @@ def read_overlay(path: Path | None = None) -> Overlay | None:
             f"{path} cannot be read: {why}", where=path, next_step="give an existing rocwright.toml"
         ) from error
     read = parse_overlay(text.replace("\r\n", "\n"), where=str(path))
-    return replace(read, sha256=hashlib.sha256(data).hexdigest())
+    return msgspec.structs.replace(read, sha256=hashlib.sha256(data).hexdigest())
 
 
 def parse_overlay(text: str, *, where: str) -> Overlay:
@@ -103,8 +103,7 @@ def parse_overlay(text: str, *, where: str) -> Overlay:
     return Overlay(where, tables, text, hashlib.sha256(text.encode()).hexdigest())
 
 
-@dataclass(frozen=True)
-class Merged:
+class Merged(msgspec.Struct, frozen=True):
     """A built-in table with an overlay in it; `offsets` is how many rows were there before, by JSON path."""
 
     values: dict[str, Any]

@@ -11,10 +11,10 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO
 
+import msgspec
 import zstandard
 
 from rocwright.binary.view import Mapped, mapped
@@ -38,22 +38,20 @@ _PIECE = 256 << 10
 _HASH_LOG, _CHAIN_LOG = 16, 15
 
 
-@dataclass
-class Stored:
+class Stored(msgspec.Struct):
     """What went into the archives: for each target code objects, their bytes, and the archive's bytes.
 
     `identical` of the code objects were proven; `repeated` were put into a more specific archive as well.
     """
 
-    objects: Counter[str] = field(default_factory=Counter)
-    unpacked: Counter[str] = field(default_factory=Counter)
-    packed: Counter[str] = field(default_factory=Counter)
+    objects: Counter[str] = msgspec.field(default_factory=Counter)
+    unpacked: Counter[str] = msgspec.field(default_factory=Counter)
+    packed: Counter[str] = msgspec.field(default_factory=Counter)
     identical: int = 0
     repeated: int = 0
 
 
-@dataclass(frozen=True)
-class _Item:
+class _Item(msgspec.Struct, frozen=True):
     """A code object on its way into an archive."""
 
     plan: LibraryPlan
@@ -62,8 +60,7 @@ class _Item:
     data: memoryview
 
 
-@dataclass(frozen=True)
-class _Unpacked:
+class _Unpacked(msgspec.Struct, frozen=True):
     """A bundle whose hash is still to be compared."""
 
     file: Mapped
@@ -71,8 +68,7 @@ class _Unpacked:
     data: bytes
 
 
-@dataclass(frozen=True)
-class _Frame:
+class _Frame(msgspec.Struct, frozen=True):
     """A compressed code object; holds nothing of the library."""
 
     kernel: str
@@ -146,7 +142,9 @@ def _complete(archives: dict[str, ArchiveWriter]) -> int:
                 if entry.ordinal not in ordinals:
                     ordinals[entry.ordinal] = archive.add(archives[other].frame(entry.ordinal))
                 build = archives[other].builds.get(entry.kernel, "")
-                archive.enter(replace(entry, target=text, ordinal=ordinals[entry.ordinal]), build)
+                archive.enter(
+                    msgspec.structs.replace(entry, target=text, ordinal=ordinals[entry.ordinal]), build
+                )
                 have.add((entry.kernel, entry.index))
                 repeated += 1
     return repeated
@@ -250,8 +248,7 @@ class _Packer:
         return done == len(data)
 
 
-@dataclass(frozen=True)
-class LibrarySplit:
+class LibrarySplit(msgspec.Struct, frozen=True):
     """What became of one file: sizes in bytes; `archives` maps a target to its archive's size.
 
     `kept` is why the file stays whole (it was copied), None when it was split.

@@ -7,7 +7,7 @@ whose table is elsewhere.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import msgspec
 
 from rocwright.binary import elf as fmt
 from rocwright.binary.elf import Elf, Section, Segment
@@ -17,8 +17,7 @@ from rocwright.device_code.wrappers import Unsplittable
 _PAGE = 0x1000
 
 
-@dataclass(frozen=True)
-class Cut:
+class Cut(msgspec.Struct, frozen=True):
     """What leaves the file and where the rest goes.
 
     `fat` is the section with the device code, `load` its segment. `marker` is the marker's address; `block`
@@ -62,9 +61,9 @@ def plan_cut(elf: Elf, fat: Section, length: int) -> Cut:
     if tail is None:
         return kept
     if tail - (start + length) < unit(elf):
-        return replace(kept, tail=None)
+        return msgspec.structs.replace(kept, tail=None)
     if load.vaddr == start:
-        return replace(kept, marker=end - length, block=end - length, tail=end - length)
+        return msgspec.structs.replace(kept, marker=end - length, block=end - length, tail=end - length)
     return _room(elf, kept, length)
 
 
@@ -82,16 +81,16 @@ def _tail(elf: Elf, load: Segment, end: int) -> int | None:
 
 def _room(elf: Elf, cut: Cut, length: int) -> Cut:
     if expendable(elf) is not None:
-        return replace(cut, room=SLOT)
+        return msgspec.structs.replace(cut, room=SLOT)
     if _can_join(elf, cut):
-        return replace(cut, room=JOIN)
+        return msgspec.structs.replace(cut, room=JOIN)
     # Notes are read-only, so they move to nowhere else.
     notes = _notes_behind_headers(elf) if cut.load.flags == fmt.PF_R else None
     if notes is not None:
         base = cut.fat.addr + notes[0] % 16
         block_end = base + notes[1] - notes[0]
         if block_end + length <= cut.fat.addr + cut.fat.size:
-            return replace(cut, room=NOTES, notes=notes, block=base, marker=block_end)
+            return msgspec.structs.replace(cut, room=NOTES, notes=notes, block=base, marker=block_end)
     raise Unsplittable("its program header table has no room for one more segment")
 
 

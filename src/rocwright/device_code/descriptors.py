@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -27,8 +26,7 @@ _SIZE = 64
 _SUFFIX = ".kd"
 
 
-@dataclass(frozen=True)
-class KernelSizes:
+class KernelSizes(msgspec.Struct, frozen=True):
     """Bytes of LDS, of scratch for each lane, and of kernel arguments."""
 
     lds: int
@@ -36,8 +34,7 @@ class KernelSizes:
     arguments: int
 
 
-@dataclass(frozen=True)
-class DeviceKernel:
+class DeviceKernel(msgspec.Struct, frozen=True):
     """A kernel: what the metadata says of it and what its descriptor does; None where that is absent.
 
     `enters` is whether the descriptor leads into code.

@@ -11,11 +11,11 @@ from __future__ import annotations
 import hashlib
 import struct
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from itertools import chain, repeat
 from pathlib import Path
 from types import MappingProxyType
 
+import msgspec
 import zstandard
 
 from rocwright.binary.dynamic import up
@@ -68,8 +68,7 @@ _LEVEL = 3  # the compiler's own
 _LARGEST_OLD = (1 << 32) - 1  # what header versions 1 and 2 can say
 
 
-@dataclass(frozen=True)
-class CodeObject:
+class CodeObject(msgspec.Struct, frozen=True):
     """An entry of a bundle.
 
     `id` is the whole bundle entry id, `target` the device target in it (`gfx90a:xnack-`), empty for the
@@ -83,8 +82,7 @@ class CodeObject:
     size: int
 
 
-@dataclass(frozen=True)
-class Bundle:
+class Bundle(msgspec.Struct, frozen=True):
     """One bundle; `offset` in the file and `size` in bytes, as it is stored; `packed` None when raw."""
 
     offset: int
@@ -166,7 +164,7 @@ def peek(data: bytes, path: Path) -> bytes | None:
         packed, told = _claims(file, 0, _ANYWHERE)
         if not told:
             return None
-        _, head = unpack_head(file, replace(packed, stop=min(packed.stop, len(data))), False)
+        _, head = unpack_head(file, msgspec.structs.replace(packed, stop=min(packed.stop, len(data))), False)
     except InvalidBundle:
         return None
     return head[:_PEEK] if header_complete(head[:_PEEK]) else None
@@ -308,8 +306,7 @@ def _packed(file: View, place: int, end: int, head: bytes | None) -> Bundle:
     return Bundle(place, packed.stop - place, packed, tuple(entries))
 
 
-@dataclass(frozen=True)
-class NewEntry:
+class NewEntry(msgspec.Struct, frozen=True):
     """An entry of a bundle to be written; the host's has no data."""
 
     id: str

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import struct
 from bisect import bisect_right
-from dataclasses import replace
+
+import msgspec
 
 from rocwright.binary import elf as fmt
 from rocwright.binary.dynamic import pack_segment, up
@@ -148,7 +149,7 @@ class _Host:
             at = self.new_offset(cut.fat.offset + cut.fat.size) - len(self.marker)
             return {load: (_placed(load, cut.marker, at, filesz, size),)}
         size = self.block_end - load.vaddr
-        front = replace(load, filesz=size, memsz=size)
+        front = msgspec.structs.replace(load, filesz=size, memsz=size)
         if cut.tail is None:
             return {load: (front,)}
         at = self.new_offset(cut.tail - cut.fat.addr + cut.fat.offset)
@@ -169,7 +170,10 @@ class _Host:
                 segments += changed.get(segment) or (self._moved(segment),)
         if len(segments) > len(self.elf.segments):
             size = len(segments) * fmt.PHDR.size
-            segments = [replace(s, filesz=size, memsz=size) if s.type == fmt.PT_PHDR else s for s in segments]
+            segments = [
+                msgspec.structs.replace(s, filesz=size, memsz=size) if s.type == fmt.PT_PHDR else s
+                for s in segments
+            ]
         table = b"".join(pack_segment(segment) for segment in segments)
         table = table.ljust(len(self.elf.segments) * fmt.PHDR.size, b"\0")
         return [(_PHNUM_FIELD, len(segments).to_bytes(2, "little")), (self.elf.phoff, table)]
@@ -184,7 +188,7 @@ class _Host:
             return _placed(segment, vaddr, self.offset_of(vaddr), segment.filesz, segment.memsz)
         if segment.offset == 0 and segment.filesz == 0:
             return segment
-        return replace(segment, offset=self.new_offset(segment.offset))
+        return msgspec.structs.replace(segment, offset=self.new_offset(segment.offset))
 
     @property
     def _notes(self) -> tuple[int, int]:
@@ -245,4 +249,6 @@ class _Host:
 
 def _placed(segment: Segment, vaddr: int, offset: int, filesz: int, memsz: int) -> Segment:
     paddr = vaddr + segment.paddr - segment.vaddr
-    return replace(segment, vaddr=vaddr, paddr=paddr, offset=offset, filesz=filesz, memsz=memsz)
+    return msgspec.structs.replace(
+        segment, vaddr=vaddr, paddr=paddr, offset=offset, filesz=filesz, memsz=memsz
+    )

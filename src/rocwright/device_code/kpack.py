@@ -11,7 +11,6 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
@@ -49,8 +48,7 @@ _MOST_DIGITS = 10  # of an index, which has 32 bits
 _MOST_TABLE = 1 << 30
 
 
-@dataclass(frozen=True)
-class Entry:
+class Entry(msgspec.Struct, frozen=True):
     """A code object in an archive.
 
     `kernel` and `index` name its library and wrapper, `target` the device target, `size` is in bytes
@@ -65,8 +63,7 @@ class Entry:
     id: str | None = None
 
 
-@dataclass(frozen=True)
-class Contents:
+class Contents(msgspec.Struct, frozen=True):
     """What an archive's table says: `blobs` are `(offset, size)` of each ordinal's bytes as stored.
 
     `builds` maps a library's name to the identity of the host file that its code was taken out of; writers
@@ -81,15 +78,13 @@ class Contents:
     builds: Mapping[str, str]
 
 
-@dataclass(frozen=True)
-class Archive(Contents):
+class Archive(Contents, frozen=True):
     """An archive whose bytes are at hand."""
 
     file: Mapped
 
 
-@dataclass(frozen=True)
-class Marker:
+class Marker(msgspec.Struct, frozen=True):
     """What a split library says of its code: where archives may lie, and its name in them.
 
     `build` is the host code's identity, as long as `NO_BUILD`; none where another tool wrote the marker.
@@ -215,7 +210,7 @@ def _table(group: str, target: str, entries: list[Entry], builds: dict[str, str]
 def read_archive(file: Mapped) -> Archive:
     """An archive with what its table says; raises as `read_contents`."""
     told = read_contents(file)
-    return Archive(**vars(told), file=file)
+    return Archive(**msgspec.structs.asdict(told), file=file)
 
 
 def read_contents(file: View) -> Contents:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+
+import msgspec
 
 from rocwright.binary import elf as fmt
 from rocwright.binary.elf import read_elf
@@ -40,8 +41,7 @@ __all__ = ["MergedParts", "Part", "merge_parts"]
 _SIGNATURES = ("RECORD", "RECORD.jws", "RECORD.p7s")
 
 
-@dataclass(frozen=True)
-class MergedParts:
+class MergedParts(msgspec.Struct, frozen=True):
     """A written wheel; `size` in bytes.
 
     `targets` are those of its device code in full. `objects` counts code objects as the runtime does, once

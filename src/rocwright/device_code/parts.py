@@ -11,8 +11,9 @@ import hashlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
 from pathlib import Path
+
+import msgspec
 
 from rocwright.binary.elf import Elf, read_elf
 from rocwright.binary.view import Mapped
@@ -42,16 +43,14 @@ from rocwright.wheel.stream import WheelStream, opened
 AGAIN = "build every part from the same sources, with rocwright build --device-part"
 
 
-@dataclass(frozen=True)
-class Part:
+class Part(msgspec.Struct, frozen=True):
     """A wheel with device code for some targets; `targets` are those it must have (empty: what it has)."""
 
     path: Path
     targets: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class ReadPart:
+class ReadPart(msgspec.Struct, frozen=True):
     """A part whose members were all verified; `label` tells it from the others in messages."""
 
     part: Part
@@ -130,8 +129,7 @@ def missing_targets(wanted: Sequence[str], there: Sequence[str]) -> list[str]:
 _MOST_NAMED = 3
 
 
-@dataclass(frozen=True)
-class PartLibrary:
+class PartLibrary(msgspec.Struct, frozen=True):
     """A library in one part: which bundle each wrapper leads to."""
 
     part: ReadPart
@@ -141,14 +139,13 @@ class PartLibrary:
     bundles: tuple[Bundle, ...]
 
 
-@dataclass
-class Census:
+class Census(msgspec.Struct):
     """What there is: objects by target, those in several parts, wrappers without code for every target.
 
     `apart` kernels are not in all parts, `same` objects lie in libraries that are the same in all of them.
     """
 
-    objects: Counter[str] = field(default_factory=Counter)
+    objects: Counter[str] = msgspec.field(default_factory=Counter)
     shared: int = 0
     partial: int = 0
     apart: int = 0
@@ -162,16 +159,14 @@ class Census:
         self.shared += len(found) if parts > 1 else 0
 
 
-@dataclass(frozen=True)
-class _Bundle:
+class _Bundle(msgspec.Struct, frozen=True):
     """A merged bundle: the wrappers that lead to it, and each part's bundle."""
 
     wrappers: tuple[int, ...]
     sources: tuple[Bundle, ...]
 
 
-@dataclass(frozen=True)
-class Joined:
+class Joined(msgspec.Struct, frozen=True):
     """The merged library as a source of bytes: the refilled host with the bundles of `code` in their room."""
 
     host: Refilled

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+
+import msgspec
 
 from rocwright.binary import elf as fmt
 from rocwright.binary.dynamic import pack_segment, up
@@ -40,8 +41,7 @@ _MOST_SECTIONS = 0xFF00
 _PLACEHOLDER = b"\0"
 
 
-@dataclass(frozen=True)
-class Refilled:
+class Refilled(msgspec.Struct, frozen=True):
     """A library as it will be: `file` with `room` bytes for the device code left free at `offset`."""
 
     file: Splice
@@ -162,7 +162,7 @@ class _Refill:
     def _segments(self) -> list[Segment]:
         size = self.offset + self.room - self.last.offset
         if not self.dropped:
-            grown = replace(self.last, filesz=size, memsz=size)
+            grown = msgspec.structs.replace(self.last, filesz=size, memsz=size)
             return [grown if s is self.last else self._moved(s) for s in self.elf.segments]
         new = Segment(
             fmt.PT_LOAD, fmt.PF_R, self.offset, self.vaddr, self.vaddr, self.room, self.room, self.unit
@@ -174,7 +174,7 @@ class _Refill:
 
     def _moved(self, segment: Segment) -> Segment:
         if segment.type != fmt.PT_LOAD and segment.filesz and segment.offset >= self.end:
-            return replace(segment, offset=segment.offset + self.shift)
+            return msgspec.structs.replace(segment, offset=segment.offset + self.shift)
         return segment
 
     def _wrapper_edits(self) -> list[tuple[int, bytes]]:

@@ -10,7 +10,8 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+import msgspec
 
 from rocwright.binary import elf as fmt
 from rocwright.binary.elf import Elf, Section
@@ -28,8 +29,7 @@ _SHOWN = 48
 _HASHED = re.compile(rb"__hip_(?:cuid|fatbin|fatbin_wrapper|gpubin_handle|module_[cd]tor)_[0-9A-Za-z_]*\Z")
 
 
-@dataclass(frozen=True)
-class HostDifference:
+class HostDifference(msgspec.Struct, frozen=True):
     """A place where host code differs: `offset` is in bytes from the start of `section`."""
 
     section: str
@@ -94,8 +94,7 @@ def _first(one_file: Mapped, mine: Section, other_file: Mapped, theirs: Section)
     return size
 
 
-@dataclass(frozen=True)
-class _ShiftedRange:
+class _ShiftedRange(msgspec.Struct, frozen=True):
     """Addresses of the one library that are `shift` higher in the other."""
 
     start: int
@@ -240,8 +239,7 @@ def _runs(one: Elf, other: Elf) -> list[_ShiftedRange]:
     return runs
 
 
-@dataclass(frozen=True)
-class _Rows:
+class _Rows(msgspec.Struct, frozen=True):
     """A table of rows of one layout; `addresses` are the fields that may hold one."""
 
     layout: struct.Struct

@@ -13,10 +13,11 @@ import os
 import posixpath
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from pathlib import Path
+
+import msgspec
 
 from rocwright.binary.view import Mapped, mapped, spooled, window
 from rocwright.device_code.kpack import PLACEHOLDER, SUFFIX, Marker
@@ -32,8 +33,7 @@ WHEEL = ".whl"
 HEAD = 64
 
 
-@dataclass(frozen=True, kw_only=True)
-class Source:
+class Source(msgspec.Struct, frozen=True, kw_only=True):
     """One file.
 
     `name` is how people are told of it, `path` the file or the wheel that holds it, `member` its name there.
@@ -128,8 +128,7 @@ def head_of(path: Path) -> bytes:
         ) from error
 
 
-@dataclass(frozen=True)
-class MemberReader:
+class MemberReader(msgspec.Struct, frozen=True):
     """Opens one member: in place when it is stored, else inflated into a file without a name."""
 
     stream: WheelStream
@@ -183,8 +182,7 @@ def _fits(path: str, before: str, placeholder: str, after: str) -> bool:
     return fits and is_target(path[len(before) : len(path) - len(after)])
 
 
-@dataclass(frozen=True, kw_only=True)
-class Given(Source):
+class Given(Source, frozen=True, kw_only=True):
     """A file that is looked into.
 
     `inside` is its path from what was given, `given` says that it was named itself. `archives` are the
@@ -254,7 +252,9 @@ def _file(path: Path, inside: str, *, given: bool) -> Given:
 
     inside = printable(inside)
     source = on_disk(path, printable(path), inside)
-    return Given(**vars(source), inside=inside, given=given, archives=archives, beside=beside)
+    return Given(
+        **msgspec.structs.asdict(source), inside=inside, given=given, archives=archives, beside=beside
+    )
 
 
 def not_beside(name: str) -> InvalidInput:
@@ -311,7 +311,7 @@ def _members(wheels: list[Wheel], stack: ExitStack) -> Iterator[Given]:
             source = in_wheel(stream, whole, member, f"{printable(wheel.path)}: {inside}", installed)
             folder = posixpath.dirname(installed)
             given = Given(
-                **vars(source),
+                **msgspec.structs.asdict(source),
                 inside=inside,
                 given=False,
                 archives=partial(archives, installed),

@@ -5,7 +5,7 @@ Reads headers, bundles and relocations; writes nothing.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import msgspec
 
 from rocwright.binary import elf as fmt
 from rocwright.binary.elf import Elf, Section, read_elf
@@ -30,8 +30,7 @@ from rocwright.model.gpu import InvalidTarget, parse_target
 _LARGEST_CODE = (4 << 30) - 1  # what AMD's runtime unpacks
 
 
-@dataclass(frozen=True)
-class LibraryPlan:
+class LibraryPlan(msgspec.Struct, frozen=True):
     """One library's split: its name in the archives, the host file and its identity, and each bundle with
     the numbers of the wrappers that lead to it."""
 
@@ -54,8 +53,7 @@ class LibraryPlan:
         )
 
 
-@dataclass(frozen=True)
-class Kept:
+class Kept(msgspec.Struct, frozen=True):
     """A library with device code that stays as it is; `already` when it was split before."""
 
     reason: str
@@ -116,7 +114,7 @@ def _plan(elf: Elf, file: Mapped, fat: Section, marker: Marker) -> LibraryPlan |
     if not any(entry.target for bundle, _ in bundles for entry in bundle.entries):
         return Kept("its bundles hold no code for any target")
     build = host_identity(elf, file, wrappers)
-    host = plan_host(elf, file, fat, wrappers, pack_marker(replace(marker, build=build)))
+    host = plan_host(elf, file, fat, wrappers, pack_marker(msgspec.structs.replace(marker, build=build)))
     return LibraryPlan(marker.kernel, build, file, host, bundles)
 
 

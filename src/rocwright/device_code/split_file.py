@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from rocwright.binary import elf as fmt
 from rocwright.binary.elf import Elf, read_elf
@@ -15,8 +15,7 @@ from rocwright.errors import InvalidInput
 _NUMBER = 0xFFFFFFFF  # the half of a wrapper's reserved word that holds its number
 
 
-@dataclass(frozen=True)
-class SplitFile:
+class SplitFile(msgspec.Struct, frozen=True):
     """A split library: `marker` leads to archives, `wrappers` ask them for code."""
 
     name: str

@@ -6,9 +6,9 @@ import hashlib
 import struct
 import zlib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
 from pathlib import Path
 
+import msgspec
 import zstandard
 
 from rocwright.binary.view import Mapped, View
@@ -31,8 +31,7 @@ _MOST_RATIO = 40_000
 _MOST_WINDOW = 1 << 27
 
 
-@dataclass(frozen=True)
-class PackedStream:
+class PackedStream(msgspec.Struct, frozen=True):
     """Where a compressed bundle's stream lies in the file and what its header claims.
 
     `place` is the bundle's offset, `start` and `stop` bound the stream, `unpacked` is in bytes, `digest` the
@@ -69,7 +68,7 @@ def unpack_head(file: View, packed: PackedStream, open_end: bool) -> tuple[Packe
         raise _invalid(file, packed, "it cannot be unpacked: its data ends early")
     if not head.startswith(RAW_MAGIC):
         raise _invalid(file, packed, "the compressed data is not a bundle")
-    return (replace(packed, stop=_end_of_stream(file, packed)) if open_end else packed), head
+    return (msgspec.structs.replace(packed, stop=_end_of_stream(file, packed)) if open_end else packed), head
 
 
 def unpacked_at(file: View, packed: PackedStream, offsets: Iterable[int], length: int) -> dict[int, bytes]:

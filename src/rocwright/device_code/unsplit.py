@@ -7,7 +7,8 @@ each wrapper, behind everything else in the file, as the merge of parts lays it 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+
+import msgspec
 
 from rocwright.binary.dynamic import up
 from rocwright.binary.elf import read_elf
@@ -38,8 +39,7 @@ from rocwright.system.files import CHUNK
 _SAME_SPLIT = "give the archives of the split that the host file is of"
 
 
-@dataclass(frozen=True)
-class Returned:
+class Returned(msgspec.Struct, frozen=True):
     """A code object that goes back: the id of its bundle entry, and where it is now."""
 
     id: str
@@ -52,8 +52,7 @@ class Returned:
         return code_object(self.archive, self.entry)
 
 
-@dataclass(frozen=True)
-class _NewBundle:
+class _NewBundle(msgspec.Struct, frozen=True):
     """A bundle to be: `start` in the room for code, the numbers of its wrappers by place, what it holds."""
 
     start: int
@@ -61,8 +60,7 @@ class _NewBundle:
     code: tuple[Returned, ...]
 
 
-@dataclass(frozen=True)
-class FatPlan:
+class FatPlan(msgspec.Struct, frozen=True):
     """A library as it will be, a source of bytes that never holds more than one bundle."""
 
     split: SplitFile
@@ -104,15 +102,14 @@ def _range(file: View, start: int, end: int) -> Iterator[bytes]:
         yield file.read_at(offset, min(CHUNK, end - offset))
 
 
-@dataclass
-class TargetChoice:
+class TargetChoice(msgspec.Struct):
     """Which targets are wanted (none: all that there are), and which were seen.
 
     A target without features stands for all of its variants.
     """
 
     wanted: Collection[str] = ()
-    there: set[str] = field(default_factory=set)
+    there: set[str] = msgspec.field(default_factory=set)
 
     def takes(self, target: str) -> bool:
         """Whether code for this target is wanted; it is at hand in any case."""

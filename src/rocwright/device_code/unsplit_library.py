@@ -5,8 +5,9 @@ from __future__ import annotations
 import stat
 from collections.abc import Collection
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from rocwright.device_code.kpack import read_archive
 from rocwright.device_code.origin import require_named, unlike_beside
@@ -17,8 +18,7 @@ from rocwright.errors import InvalidInput, UsageError
 from rocwright.system.files import atomic_write
 
 
-@dataclass(frozen=True)
-class LibraryUnsplit:
+class LibraryUnsplit(msgspec.Struct, frozen=True):
     """What became of a split library; sizes in bytes.
 
     `objects` counts code objects as the runtime does, once for each wrapper and target; `identical` those

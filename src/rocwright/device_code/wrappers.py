@@ -11,9 +11,10 @@ import re
 import struct
 from array import array
 from collections.abc import Iterator
-from dataclasses import dataclass
 from sys import byteorder
 from typing import NamedTuple
+
+import msgspec
 
 from rocwright.binary import elf as fmt
 from rocwright.binary.elf import Elf, Section
@@ -39,8 +40,7 @@ class Unsplittable(Exception):
     """Device code that is there but cannot be taken out safely; the text says why."""
 
 
-@dataclass(frozen=True)
-class Wrapper:
+class Wrapper(msgspec.Struct, frozen=True):
     """One wrapper.
 
     `offset` is its place in the file; `pointer` the address that the loader stores into it, relative to the
@@ -123,8 +123,7 @@ def _words_between(elf: Elf, file: View, start: int, end: int) -> Iterator[int]:
 _OF_A_UNIT = re.compile(rb"__hip_fatbin_[0-9a-f]{8,16}\0")
 
 
-@dataclass(frozen=True)
-class _Symbol:
+class _Symbol(msgspec.Struct, frozen=True):
     """What matters of a dynamic symbol; `of_a_unit`: it is the compiler's name for a unit's bundle."""
 
     value: int

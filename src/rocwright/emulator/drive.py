@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -21,8 +20,7 @@ from rocwright.emulator.session import Session
 Lost = Literal["crashed", "hung", "failed"]
 
 
-@dataclass(frozen=True)
-class Done:
+class Done(msgspec.Struct, frozen=True):
     """What came of one thing: its line, or how the process was lost in it.
 
     `dispatches` are the kernels that were executed for it; None where the emulator cannot tell.
@@ -35,14 +33,13 @@ class Done:
     dispatches: int | None = None
 
 
-@dataclass
-class Driven:
+class Driven(msgspec.Struct):
     """Everything that was done, in order; `problem` says why nothing more was.
 
     `wall_s` and `cpu_s` are seconds of the processes, `own_s` processor seconds of this one beside them.
     """
 
-    done: dict[str, Done] = field(default_factory=dict)
+    done: dict[str, Done] = msgspec.field(default_factory=dict)
     problem: str = ""
     starts: int = 0
     wall_s: float = 0.0
@@ -51,17 +48,16 @@ class Driven:
     dispatches: int = 0
 
 
-@dataclass
-class _Watch:
+class _Watch(msgspec.Struct):
     """Hears the lines of one process, and tells when it has been at one thing for too long."""
 
     start_s: float
     each_s: float
     note: Callable[[str], None]
-    done: dict[str, Done] = field(default_factory=dict)
+    done: dict[str, Done] = msgspec.field(default_factory=dict)
     at: str | None = None
     problem: str = ""
-    since: float = field(default_factory=time.monotonic)
+    since: float = msgspec.field(default_factory=time.monotonic)
     begun: bool = False
 
     def heard(self, text: str) -> None:
@@ -118,7 +114,7 @@ def drive(
             until=watch.late,
         )
         for name, one in watch.done.items():
-            found.done[name] = replace(one, dispatches=session.executed(name))
+            found.done[name] = msgspec.structs.replace(one, dispatches=session.executed(name))
         found.dispatches += run.dispatches
         if watch.at is not None and run.ended != "done":
             lost: Lost = "hung" if run.ended == "hung" else "crashed" if run.ended == "crashed" else "failed"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -108,7 +107,7 @@ def _below(prefix: Path, how: str, row: EmulatorRow) -> Emulator | None:
         library = prefix / directory / row.library
         if library.is_file():
             found = _of_library(library, how, row, prefix)
-            return replace(found, version=_version(prefix, row))
+            return msgspec.structs.replace(found, version=_version(prefix, row))
     return None
 
 
@@ -192,7 +191,7 @@ def _runtime(prefix: Path, table: EmulatorTable, *, searched: bool) -> HipRuntim
         )
         if files:
             found = _runtime_file(files[0])
-            return found if searched else replace(found, directories=())
+            return found if searched else msgspec.structs.replace(found, directories=())
     return None
 
 

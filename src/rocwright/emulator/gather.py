@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from rocwright.binary.view import mapped
 from rocwright.data import load_table
@@ -19,8 +20,7 @@ from rocwright.model.machines import Machines, is_code_object, machine_of
 from rocwright.system.files import atomic_write
 
 
-@dataclass(frozen=True)
-class GatheredObject:
+class GatheredObject(msgspec.Struct, frozen=True):
     """A code object in a file of its own, with its kernels; `problem` says why these cannot be read."""
 
     object: Extracted
@@ -28,8 +28,7 @@ class GatheredObject:
     problem: str = ""
 
 
-@dataclass(frozen=True)
-class GatheredCode:
+class GatheredCode(msgspec.Struct, frozen=True):
     """The code objects for a target.
 
     `absent` are split files without their archives beside them, `lacking` files with code for other targets

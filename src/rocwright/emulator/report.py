@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 
@@ -28,16 +27,14 @@ _PROVES = (
 )
 
 
-@dataclass(frozen=True)
-class ViewRow:
+class ViewRow(msgspec.Struct, frozen=True):
     """A line of the table; `good` is None where it says nothing either way."""
 
     cells: tuple[str, ...]
     good: bool | None = True
 
 
-@dataclass(frozen=True)
-class View:
+class View(msgspec.Struct, frozen=True):
     """A result: its title, whether it passed with a sentence, what it ran on, a table, notes.
 
     Of one that is `brief` a terminal shows the rows that are not good.

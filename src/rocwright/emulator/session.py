@@ -18,6 +18,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+import msgspec
+
 from rocwright.emulator.protocol import RESULT, read_result
 from rocwright.emulator.values import Emulator, EmulatorRow, HipRuntime
 from rocwright.errors import CommandFailed, MissingTool, NotReady
@@ -36,8 +38,7 @@ LOG = "ROCWRIGHT_EMULATOR_LOG"
 MARK = b"\x1e"
 
 
-@dataclass(frozen=True)
-class EmulatedRun:
+class EmulatedRun(msgspec.Struct, frozen=True):
     """How a command under an emulator ended; `said` is the end of what it and the emulator printed."""
 
     ended: Ended

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -101,8 +100,7 @@ class EmulatorTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 raise ValueError(f"a row of what rests names the operation {strange[0]!r}, which has no row")
 
 
-@dataclass(frozen=True)
-class Emulator:
+class Emulator(msgspec.Struct, frozen=True):
     """An emulator that was found: `library` is preloaded, or (`row` is None) a program that runs commands.
 
     `configurations` maps targets to files; a program's are its own, and its paths are None. `found` says how
@@ -135,8 +133,7 @@ class Emulator:
         return base
 
 
-@dataclass(frozen=True)
-class HipRuntime:
+class HipRuntime(msgspec.Struct, frozen=True):
     """HIP's runtime: its library, its version as the file's name says it, and where the loader has to look.
 
     `directories` are for LD_LIBRARY_PATH; empty where the loader finds it, or what loads it, by itself.

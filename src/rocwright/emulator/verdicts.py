@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal
+
+import msgspec
 
 from rocwright.emulator.calibrate import WRONG, Calibration
 from rocwright.emulator.values import EmulatorTable
@@ -15,8 +16,7 @@ EmulatedVerdict = Literal["right", "refused", "wrong", "unsure"]
 Shown = Literal["right", "refused", "wrong"]
 
 
-@dataclass(frozen=True)
-class Judgement:
+class Judgement(msgspec.Struct, frozen=True):
     """A verdict with the operations of the calibration that speak for it, and a sentence for people."""
 
     verdict: EmulatedVerdict

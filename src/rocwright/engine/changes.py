@@ -11,7 +11,6 @@ import hashlib
 import stat
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -88,8 +87,7 @@ def _names(roots: Iterable[Path]) -> list[str]:
     return list(dict.fromkeys(str(root.resolve()) for root in roots))
 
 
-@dataclass(frozen=True)
-class _Seen:
+class _Seen(msgspec.Struct, frozen=True):
     """One look at a tree: digest of all facts, and what changed too recently for times to tell."""
 
     facts: str

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
 from heapq import heappop, heappush
 from pathlib import Path
@@ -20,8 +19,7 @@ Note = Callable[[str], None]
 Outputs = tuple[Path, ...] | Mapping[Path, str | None]
 
 
-@dataclass(frozen=True)
-class Inputs:
+class Inputs(msgspec.Struct, frozen=True):
     """Results of the steps a step needs, by step id."""
 
     values: Mapping[str, msgspec.Struct]
@@ -34,8 +32,7 @@ class Inputs:
         return value
 
 
-@dataclass(frozen=True)
-class Step:
+class Step(msgspec.Struct, frozen=True):
     """One step: a frozen value in, a frozen value out, which can be written as JSON.
 
     `id` is readable and unique. `facts` returns what besides the needed results decides the outcome
@@ -50,14 +47,13 @@ class Step:
     act: Callable[[Inputs, Note], msgspec.Struct]
     needs: tuple[str, ...] = ()
     rooms: tuple[str, ...] = ()
-    facts: Callable[[], Any] = field(default=lambda: None)
-    reads: Callable[[], Sequence[Path]] = field(default=lambda: ())
-    outputs: Callable[[Any], Outputs] = field(default=lambda _: ())
-    summary: Callable[[Any], str] = field(default=lambda _: "")
+    facts: Callable[[], Any] = msgspec.field(default=lambda: None)
+    reads: Callable[[], Sequence[Path]] = msgspec.field(default=lambda: ())
+    outputs: Callable[[Any], Outputs] = msgspec.field(default=lambda _: ())
+    summary: Callable[[Any], str] = msgspec.field(default=lambda _: "")
 
 
-@dataclass(frozen=True)
-class Graph:
+class Graph(msgspec.Struct, frozen=True):
     """Steps in an order in which each comes after what it needs."""
 
     steps: tuple[Step, ...]

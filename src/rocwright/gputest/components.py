@@ -7,8 +7,9 @@ What is not there is said, part by part.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from rocwright.errors import CommandFailed
 from rocwright.gputest.report.junit import read_junit
@@ -23,8 +24,7 @@ CTEST = "cmake==4.1.2"
 _LIST = "CTestTestfile.cmake"
 
 
-@dataclass(frozen=True)
-class Components:
+class Components(msgspec.Struct, frozen=True):
     """The parts with tests below `bin`, those without, and those that the machine or platform is not for."""
 
     there: tuple[ComponentRow, ...]

@@ -9,7 +9,6 @@ import os
 import re
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Literal
@@ -206,16 +205,14 @@ def rocm_of(version: str) -> str:
     return match["version"] if match else ""
 
 
-@dataclass(frozen=True)
-class DeviceGroup:
+class DeviceGroup(msgspec.Struct, frozen=True):
     """GPUs of one target that a run sees, in torch's order."""
 
     target: str
     devices: tuple[Device, ...]
 
 
-@dataclass(frozen=True)
-class TargetChoice:
+class TargetChoice(msgspec.Struct, frozen=True):
     """What a user asked for: exact targets, and beginnings of targets. Without either, every target."""
 
     text: str = ""

@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 import tempfile
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 from typing import Literal
 
@@ -40,11 +39,10 @@ _HIP_ENTRY = re.compile(r"[0-9]+|GPU-[0-9a-f]+", re.IGNORECASE)
 _CUDA_ENTRY = re.compile(r"[0-9]+|(?:GPU|MIG)-[0-9a-f/-]+", re.IGNORECASE)
 
 
-@dataclass(frozen=True)
-class ChildEnvironment:
+class ChildEnvironment(msgspec.Struct, frozen=True):
     """Variables that are set for the child, and names that it does not inherit."""
 
-    set: dict[str, str] = field(default_factory=dict)
+    set: dict[str, str] = msgspec.field(default_factory=dict)
     removed: tuple[str, ...] = ()
 
     def with_(self, more: Mapping[str, str]) -> ChildEnvironment:
@@ -116,8 +114,7 @@ def write_entries(entries: Iterable[SkipEntry], path: Path, root: Path | None = 
         stream.write(msgspec.json.format(msgspec.json.encode(document), indent=1) + b"\n")
 
 
-@dataclass(frozen=True)
-class Visible:
+class Visible(msgspec.Struct, frozen=True):
     """What was chosen before: `entries` in order, None for all; `said` is the variable that chose.
 
     `variable` chooses among these. `notes` are sentences about what is odd.

@@ -8,9 +8,10 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from datetime import date
 from pathlib import Path
+
+import msgspec
 
 from rocwright.errors import UsageError
 from rocwright.gputest.devices import DeviceGroup, device_env
@@ -29,8 +30,7 @@ from rocwright.model.testing import Device, Ran
 SUITE = "full"
 
 
-@dataclass(frozen=True)
-class Full:
+class Full(msgspec.Struct, frozen=True):
     """What is asked of the full suite.
 
     `left_out` says of each optional exclusion whether it is wanted; `keyword` is an expression for pytest's
@@ -43,7 +43,7 @@ class Full:
     shards: int = 1
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
-    left_out: Mapping[str, bool] = field(default_factory=dict)
+    left_out: Mapping[str, bool] = msgspec.field(default_factory=dict)
     keyword: str = ""
     debug: bool = False
     cache: bool = True
@@ -52,24 +52,21 @@ class Full:
     listing: bool = False
 
 
-@dataclass(frozen=True)
-class Call:
+class Call(msgspec.Struct, frozen=True):
     """One process: a name for people, and its words behind the interpreter."""
 
     name: str
     words: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class Calls:
+class Calls(msgspec.Struct, frozen=True):
     """The calls of a configuration in order, and what is odd about them."""
 
     calls: tuple[Call, ...]
     notes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class FullRun:
+class FullRun(msgspec.Struct, frozen=True):
     """The calls for one target: what they are called, where they run and where their record goes."""
 
     ran: Ran
@@ -273,7 +270,7 @@ def plan_full(
         if hold or asked.debug:
             environment = _with_entries(environment, run.given, inherited, asked.debug)
         environment = ChildEnvironment(environment.set, setting.removed(environment, inherited))
-        runs.append(replace(run, environment=environment))
+        runs.append(msgspec.structs.replace(run, environment=environment))
     return tuple(runs)
 
 

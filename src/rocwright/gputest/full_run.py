@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import msgspec
+
 from rocwright.errors import CommandFailed, Interrupted, MissingTool, UsageError
 from rocwright.gputest.environment import write_entries
 from rocwright.gputest.full import Call, FullRun
@@ -43,8 +45,7 @@ _AGAIN = re.compile(
 )
 
 
-@dataclass(frozen=True)
-class Ended:
+class Ended(msgspec.Struct, frozen=True):
     """How a call ended: its exit code (None: it was ended by force, for `reason`)."""
 
     status: int | None
@@ -66,8 +67,7 @@ def require_packages(python: Path, table: SuiteTable) -> None:
         )
 
 
-@dataclass(frozen=True)
-class Done:
+class Done(msgspec.Struct, frozen=True):
     """The record of a run, and whether it was stopped by whoever started it."""
 
     record: RunRecord
@@ -234,8 +234,7 @@ def judge_call(
     return tuple(by_id.values()), tuple(notes)
 
 
-@dataclass(frozen=True)
-class RunTestOutcome:
+class RunTestOutcome(msgspec.Struct, frozen=True):
     """What run_test.py printed: modules that failed, with the signal that ended them (empty: none), tests
     that failed each time (`consistent`) and tests that passed when they were run again."""
 

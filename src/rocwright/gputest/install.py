@@ -7,9 +7,9 @@ import os
 import re
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 
+import msgspec
 from packaging.requirements import InvalidRequirement, Requirement
 
 from rocwright.errors import CommandFailed, UsageError
@@ -43,8 +43,7 @@ _OTHER_PYTHON = re.compile(
 )
 
 
-@dataclass(frozen=True)
-class Install:
+class Install(msgspec.Struct, frozen=True):
     """One install of `packages`, as pip spells them.
 
     `index` None is the user's own, empty text none at all: then source packages, too, are built with what the
@@ -185,7 +184,9 @@ def _hidden_reason(environment: Environment, wanted: Install, failed: CommandFai
     if wanted.uv or not wanted.waits or not_yet(failed.tail) != NOT_SHOWN:
         return ""
     before = log.stat().st_size
-    question = replace(wanted, packages=("--dry-run", "--ignore-installed", "--no-deps", *wanted.packages))
+    question = msgspec.structs.replace(
+        wanted, packages=("--dry-run", "--ignore-installed", "--no-deps", *wanted.packages)
+    )
     with contextlib.suppress(CommandFailed):
         _run(environment, wanted, ["install", "-vv", *question.arguments()], log=log)
     said = log.read_bytes()[before:].decode(errors="replace").splitlines()

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from rocwright.data import load_table
 from rocwright.data.overlay import Overlay
@@ -34,8 +35,7 @@ from rocwright.system.days import today
 Say = Callable[[str], None]
 
 
-@dataclass(frozen=True)
-class Desk:
+class Desk(msgspec.Struct, frozen=True):
     """Where a level's tests run.
 
     `python` has the torch that is tested, `checkout` is its source tree, at one of the commits `locked`.

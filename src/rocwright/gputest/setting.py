@@ -6,9 +6,10 @@ Tests of another commit fail for reasons that are not the wheel's (https://githu
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
+
+import msgspec
 
 from rocwright.errors import InvalidInput, UsageError
 from rocwright.gputest.devices import (
@@ -39,8 +40,7 @@ TESTS = "test"
 _ALLOW = "--allow-version-mismatch runs them all the same"
 
 
-@dataclass(frozen=True)
-class TestRequest:
+class TestRequest(msgspec.Struct, frozen=True):
     """What a user asks for: see the options of the same names.
 
     `locked` are the commits that a lock gives for torch. `cpu` is a run on no GPU at all.
@@ -57,8 +57,7 @@ class TestRequest:
     policy: Policy = "single"
 
 
-@dataclass(frozen=True)
-class Setting:
+class Setting(msgspec.Struct, frozen=True):
     """Where tests run.
 
     `by_target` are the groups of GPUs that one run of the tests may use, a run for each target; on a CPU the
@@ -71,7 +70,7 @@ class Setting:
     by_target: Mapping[str, tuple[DeviceGroup, ...]]
     platform: Platform
     pytorch_version: str = ""
-    notes: tuple[str, ...] = field(default=())
+    notes: tuple[str, ...] = msgspec.field(default=())
 
     @property
     def cpu(self) -> bool:
@@ -203,8 +202,7 @@ def environment_of(
     )
 
 
-@dataclass(frozen=True)
-class Checkout:
+class Checkout(msgspec.Struct, frozen=True):
     """A PyTorch source tree.
 
     `version` is what its version.txt says (empty without that file), `commits` what it is known to be: the

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -39,8 +38,7 @@ class Made(msgspec.Struct, frozen=True):
     log: str
 
 
-@dataclass(frozen=True)
-class VenvRequest:
+class VenvRequest(msgspec.Struct, frozen=True):
     """An environment at `root`; `python` as `find_interpreter` takes it, `clean` replaces what is there."""
 
     root: Path

@@ -7,7 +7,6 @@ apart: passed, failed, and skipped for want of a GPU. A run in which every test 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 from typing import Literal
@@ -171,8 +170,7 @@ def verdicts_of(results: Iterable[CaseResult]) -> Verdicts:
     return Verdicts(passed, len(failures), len(skips), tuple(failures), tuple(skips))
 
 
-@dataclass(frozen=True)
-class SmokeRun:
+class SmokeRun(msgspec.Struct, frozen=True):
     """One run: what it is called, what is isolated, and where its record goes."""
 
     ran: Ran
@@ -180,8 +178,7 @@ class SmokeRun:
     directory: Path
 
 
-@dataclass(frozen=True)
-class SmokeSetting:
+class SmokeSetting(msgspec.Struct, frozen=True):
     """What is tested with what: the torch of `python`, the options for pytest, the entries that may hold.
 
     `test_s` are the seconds that one test may take. `inherited` is the caller's environment. In a `session`

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import date
 from difflib import get_close_matches
 from pathlib import Path
+
+import msgspec
 
 from rocwright.errors import UsageError
 from rocwright.gputest.environment import ONLY_ENTRIES
@@ -21,8 +22,7 @@ from rocwright.model.testing import Ran
 SUITE = "units"
 
 
-@dataclass(frozen=True)
-class Units:
+class Units(msgspec.Struct, frozen=True):
     """What is asked of the unit tests.
 
     `files` are relative to the directory of the tests. `keyword` is an expression for pytest's `-k`, which
@@ -44,8 +44,7 @@ class Units:
     pytest_args: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class UnitsRun:
+class UnitsRun(msgspec.Struct, frozen=True):
     """The run for one target: what it is called, what is isolated, and where its record goes."""
 
     ran: Ran
@@ -165,7 +164,7 @@ def _sharded(
         durations=asked.durations,
     )
     shard = sharded.shards[asked.shard - 1]
-    isolation = replace(isolation, files=shard.files, only=shard.only, leave=shard.leave)
+    isolation = msgspec.structs.replace(isolation, files=shard.files, only=shard.only, leave=shard.leave)
     return isolation, sharded.said
 
 

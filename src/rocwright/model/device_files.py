@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Literal
 
 import msgspec
@@ -60,8 +59,7 @@ class DeviceFiles(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     steppings: dict[str, str] = {}
 
 
-@dataclass(frozen=True)
-class DeviceFile:
+class DeviceFile(msgspec.Struct, frozen=True):
     """A file that serves one base target, or a group of them; exactly one of the two is set.
 
     `members` are the group's known targets in the hardware's order, and empty for a single target.
@@ -73,8 +71,7 @@ class DeviceFile:
     members: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class Unplaced:
+class Unplaced(msgspec.Struct, frozen=True):
     """A path in a handler's area that names an unknown target, or several; to be reported, not shipped."""
 
     handler: str

@@ -166,8 +166,7 @@ class Override(msgspec.Struct, frozen=True):
         return today <= self.expires
 
 
-@dataclass(frozen=True)
-class Weighed:
+class Weighed(msgspec.Struct, frozen=True):
     """Findings weighed against waivers on one day.
 
     `refused` are the errors that nothing lets pass, `waived` the other errors, each with the waiver that

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 import msgspec
 
@@ -34,8 +33,7 @@ class InvalidTarget(InvalidInput):
     """Text that names no GPU target or family."""
 
 
-@dataclass(frozen=True, order=True)
-class Target:
+class Target(msgspec.Struct, frozen=True, order=True):
     """One instruction set: base name and features in the order written (`xnack+`, `sramecc-`)."""
 
     base: str

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
@@ -103,8 +102,7 @@ class ManylinuxRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     symbols: dict[str, dict[str, str]] = {}
 
 
-@dataclass(frozen=True)
-class Policy:
+class Policy(msgspec.Struct, frozen=True):
     """What a platform tag of manylinux promises: `newest` by prefix, numbers as tuples."""
 
     tag: str

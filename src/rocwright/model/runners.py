@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import date
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
@@ -152,15 +151,14 @@ def parse_override(text: str) -> dict[tuple[str, str], str]:
     return found
 
 
-@dataclass(frozen=True)
-class Runners:
+class Runners(msgspec.Struct, frozen=True):
     """The rows, and the labels that take the place of theirs (`parse_override`).
 
     Raises `InvalidData` for labels of a family that has no row.
     """
 
     rows: tuple[FamilyRow, ...]
-    override: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    override: Mapping[tuple[str, str], str] = msgspec.field(default_factory=dict)
 
     def __post_init__(self) -> None:
         names = {row.name for row in self.rows}

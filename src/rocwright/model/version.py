@@ -7,10 +7,10 @@ Source: the versioning rules of the ROCm Python packages (`7.10.0`, `7.10.0rc2`,
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, get_args
 
+import msgspec
 from packaging.version import InvalidVersion as _PackagingInvalid
 from packaging.version import Version
 
@@ -72,8 +72,7 @@ def check_pattern(rocm_version: str, release_type: str) -> str:
     return rocm_version
 
 
-@dataclass(frozen=True)
-class RocmVersions:
+class RocmVersions(msgspec.Struct, frozen=True):
     """One version of ROCm's packages in the spellings of Python, Debian and RPM packages."""
 
     python: str

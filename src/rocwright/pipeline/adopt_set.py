@@ -8,9 +8,10 @@ they are checked as any others, under the contract's policy for wheels that othe
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+
+import msgspec
 
 from rocwright.check.report import Report
 from rocwright.check.run import CheckRequest
@@ -59,8 +60,7 @@ from rocwright.system.files import require_space
 from rocwright.wheel.tags import platform_of
 
 
-@dataclass(frozen=True)
-class Adopted:
+class Adopted(msgspec.Struct, frozen=True):
     """A set that was found; `report` is what metadata says of it, `checked` what its files say, if read.
 
     `recorded` says whether it is in the store now, `index_url` is where its own index is then. `missing` are
@@ -86,8 +86,7 @@ class Adopted:
         return set_id(self.manifest)
 
 
-@dataclass(frozen=True)
-class How:
+class How(msgspec.Struct, frozen=True):
     """What is done with a set that was found.
 
     `resolve` tries it with pip and uv, `download` fetches its files, checks them and puts them into the

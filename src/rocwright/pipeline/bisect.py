@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -276,8 +275,7 @@ def _result(store: ObjectStore, search: _Search) -> Bisected:
 # -- which set to try next: pure, by position in a channel's log
 
 
-@dataclass(frozen=True)
-class Narrowed:
+class Narrowed(msgspec.Struct, frozen=True):
     """`good` is the newest known good position, `bad` the oldest known bad position; `next` is to be tried.
 
     `next` is None when nothing is left to try: then the first bad set is `bad` itself, or, where those

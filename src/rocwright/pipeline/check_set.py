@@ -8,10 +8,10 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from urllib.parse import unquote
 
+import msgspec
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
@@ -61,7 +61,7 @@ def check_set(
         return gathered.judged()
     if not install:
         return gathered.judged([_left_out(gathered.context)])
-    gathered = replace(gathered, files=compiled_elsewhere(gathered.files, note))
+    gathered = msgspec.structs.replace(gathered, files=compiled_elsewhere(gathered.files, note))
     if work_dir is not None:
         work_dir.mkdir(parents=True, exist_ok=True)
     with _room(work_dir), tempfile.TemporaryDirectory(prefix="rocwright-install-", dir=work_dir) as work:
@@ -148,7 +148,7 @@ def _meant(said: Headers, wanted: SetChoice) -> Headers:
     rest = [one for one in read.values() if isinstance(one, Requirement) and one not in other]
     brought = {str(extra) for one in rest for extra in named_extras(one)}
     gone = {str(extra) for one in other for extra in named_extras(one)} - brought
-    return replace(
+    return msgspec.structs.replace(
         said,
         requires=tuple(line for line in said.requires if read[line] not in other),
         extras=tuple(extra for extra in said.extras if extra not in gone),
@@ -215,11 +215,13 @@ def _facts(one: Offered, told: Told | RocwrightError | None, folder: Path, wante
         dist_infos=("-".join(one.name.split("-")[:2]) + ".dist-info",),
     )
     if isinstance(told, RocwrightError):
-        return replace(facts, unreadable=told.what)
+        return msgspec.structs.replace(facts, unreadable=told.what)
     if told is None:
         return facts
     # Which licence files it names cannot be compared with members.
-    return replace(facts, headers=replace(_meant(read_headers(told.metadata), wanted), license_files=()))
+    return msgspec.structs.replace(
+        facts, headers=msgspec.structs.replace(_meant(read_headers(told.metadata), wanted), license_files=())
+    )
 
 
 def _stub(one: Offered, told: Told | RocwrightError, folder: Path, wanted: SetChoice) -> Facts:
@@ -229,4 +231,6 @@ def _stub(one: Offered, told: Told | RocwrightError, folder: Path, wanted: SetCh
     name = one.name if one.is_wheel else stub_name(one.project, one.version)
     facts = _facts(one, told, folder, wanted)
     tags = one.tags if one.is_wheel else frozenset({"py3-none-any"})
-    return replace(facts, path=write_stub(folder, name, told.metadata), kind="wheel", tags=tags)
+    return msgspec.structs.replace(
+        facts, path=write_stub(folder, name, told.metadata), kind="wheel", tags=tags
+    )

@@ -6,7 +6,6 @@ What a check found, and what may pass in spite of it, is stated about the set th
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
@@ -40,8 +39,7 @@ from rocwright.store.statements import verdict_on
 from rocwright.wheel.tags import parse_wheel_name, platform_of
 
 
-@dataclass(frozen=True)
-class About:
+class About(msgspec.Struct, frozen=True):
     """What is told of a set that its files do not tell; None where they do.
 
     `families` are targets by family, where there are more than the built-in families.
@@ -54,16 +52,14 @@ class About:
     families: Mapping[str, tuple[str, ...]] | None = None
 
 
-@dataclass(frozen=True)
-class Given:
+class Given(msgspec.Struct, frozen=True):
     """The files of a set to be: as the set lists them, and where each lies, by its name."""
 
     entries: tuple[FileEntry, ...]
     paths: Mapping[str, Path]
 
 
-@dataclass(frozen=True)
-class Planned:
+class Planned(msgspec.Struct, frozen=True):
     """A checked set that is not recorded yet; `problem` says why it may not be."""
 
     manifest: SetManifest
@@ -137,12 +133,13 @@ def parse_sources(texts: Iterable[str]) -> dict[str, str]:
     return found
 
 
-def described_set(entries: Sequence[FileEntry], report: Report, about: About = About()) -> SetManifest:
+def described_set(entries: Sequence[FileEntry], report: Report, about: About | None = None) -> SetManifest:
     """The manifest of these files; what is not given follows from them.
 
     Without targets those that the files hold code for, without a family that of these targets, without a
     platform that of the wheels' tags, `any` where they have none or several.
     """
+    about = about or About()
     found = (target for looked in report.looked for target in looked.targets if is_target(target))
     stated = about.targets if about.targets is not None else report.targets
     targets = base_targets(found) if stated is None else tuple(stated)
@@ -186,8 +183,7 @@ def create_set(
 # -- a check as statements about its set
 
 
-@dataclass(frozen=True)
-class Stated:
+class Stated(msgspec.Struct, frozen=True):
     """Ids of the sets that statements were written about, and the statements' keys below the folder."""
 
     sets: tuple[str, ...]

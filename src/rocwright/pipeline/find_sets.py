@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 
+import msgspec
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.utils import canonicalize_name
 
@@ -29,8 +29,7 @@ _NAMED = 12
 _LIBRARIES = "rocm-sdk-libraries-"
 
 
-@dataclass(frozen=True)
-class Judged:
+class Judged(msgspec.Struct, frozen=True):
     """A set as it is on the index: `problems` say why it is mixed, none for a whole set."""
 
     found: OfferedSet
@@ -49,8 +48,7 @@ class Judged:
         return " ".join(self.found.root)
 
 
-@dataclass
-class Finder:
+class Finder(msgspec.Struct):
     """Looks for sets on an index; everything is read once."""
 
     reading: Reading
@@ -58,8 +56,8 @@ class Finder:
     wanted: SetChoice
     contract: ContractTable
     note: Callable[[str], None] = lambda _: None
-    projects: ProjectTable = field(default_factory=lambda: load_table("projects", ProjectTable))
-    _needs: dict[Node, Needs] = field(default_factory=dict)
+    projects: ProjectTable = msgspec.field(default_factory=lambda: load_table("projects", ProjectTable))
+    _needs: dict[Node, Needs] = msgspec.field(default_factory=dict)
 
     def sets(self, limit: int) -> tuple[Judged, ...]:
         """The newest sets that are asked for, whole or mixed."""

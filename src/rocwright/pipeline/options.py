@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TypeVar
+
+import msgspec
 
 from rocwright.data import load_table
 from rocwright.data.overlay import Overlay
@@ -22,8 +23,7 @@ from rocwright.system.interpreters import Interpreter, find_interpreter
 _T = TypeVar("_T")
 
 
-@dataclass(frozen=True)
-class Workspace:
+class Workspace(msgspec.Struct, frozen=True):
     """The directories of a run below one root; everything in them can be made again."""
 
     root: Path
@@ -76,8 +76,7 @@ _DISTRIBUTION = Rocm()
 _ALL = Publication(upload=True, channels=True)
 
 
-@dataclass(frozen=True)
-class RunOptions:
+class RunOptions(msgspec.Struct, frozen=True):
     """Options of the steps at one place of a run.
 
     `targets` are the GPU targets that the family is compiled for, `torch_ref` the branch of torch, `python`

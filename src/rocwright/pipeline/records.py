@@ -9,7 +9,6 @@ that a cell failed or was left out does not count where it was done with the sam
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -89,8 +88,7 @@ class LeftOut(Exception):
     """Raised by a step that has nothing to work on, with the reason: its cell is then left out."""
 
 
-@dataclass(frozen=True)
-class Machine:
+class Machine(msgspec.Struct, frozen=True):
     """Where cells run: the store between machines, its address, a directory of the run, a cache.
 
     `jobs` are steps and compilers at once; with `dry_run` nothing is written outside of `work`. `overlay` is

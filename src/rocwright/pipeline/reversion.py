@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+
+import msgspec
 
 from rocwright.check.contract import ContractTable
 from rocwright.check.report import Report
@@ -33,8 +34,7 @@ from rocwright.wheel.reversion.versions import Rule
 from rocwright.wheel.reversion.write import WrittenFile, write_reversion
 
 
-@dataclass(frozen=True)
-class Reversioned:
+class Reversioned(msgspec.Struct, frozen=True):
     """The plan, and unless that was all: the files that were written, their check, the staged set."""
 
     old_set: str

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 from typing import get_args
@@ -40,16 +39,14 @@ _DETAIL = 4000
 HISTORY = 30
 
 
-@dataclass(frozen=True)
-class Stated:
+class Stated(msgspec.Struct, frozen=True):
     """What was written about a set: keys of statements and of reports."""
 
     statements: tuple[str, ...]
     reports: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class Compared:
+class Compared(msgspec.Struct, frozen=True):
     """What a report is compared with: earlier reports (None: nothing), what they are called, and the sets of
     the family that were tested before, oldest first."""
 

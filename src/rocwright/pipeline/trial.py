@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import sysconfig
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
+
+import msgspec
 
 from rocwright.errors import CommandFailed, InvalidInput, UsageError
 from rocwright.model.channels import LandingTable
@@ -33,8 +34,7 @@ class NotInstalled(InvalidInput):
     """A set that could not be installed, so nothing is known about it."""
 
 
-@dataclass(frozen=True)
-class Question:
+class Question(msgspec.Struct, frozen=True):
     """What is asked of every set: this command, on this Python, with these packages.
 
     `install` are requirements (default: what the set offers to `target`), `other_index` is where packages

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import msgspec
@@ -41,8 +40,7 @@ class FactChange(msgspec.Struct, frozen=True):
     says: str = ""
 
 
-@dataclass(frozen=True)
-class FactTables:
+class FactTables(msgspec.Struct, frozen=True):
     """The tables as they are, with an overlay in them, as plain values."""
 
     values: Mapping[str, Mapping[str, Any]]

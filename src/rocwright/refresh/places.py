@@ -6,10 +6,11 @@ import email.utils
 import re
 import zipfile
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime, timezone
 from importlib import metadata
 from pathlib import Path, PurePosixPath
+
+import msgspec
 
 from rocwright.errors import InvalidInput, NoObject, Unreachable
 from rocwright.system.git import Git, is_repository
@@ -23,8 +24,7 @@ _WEB = re.compile(r"https?://")
 _WHEEL = re.compile(r"[^-]+-(?P<version>[^-]+)-.*\.whl")
 
 
-@dataclass(frozen=True)
-class Read:
+class Read(msgspec.Struct, frozen=True):
     """What stands somewhere: `as_of` is its date or version, `url` where others find the same."""
 
     text: str
@@ -32,8 +32,7 @@ class Read:
     url: str
 
 
-@dataclass(frozen=True)
-class SourcePlace:
+class SourcePlace(msgspec.Struct, frozen=True):
     """Where to look: an address or a path as the user gave it; empty for the source's own address."""
 
     given: str

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from fnmatch import translate
 from functools import cached_property
 from pathlib import Path
@@ -92,8 +91,7 @@ class LicenceTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict
         return next((row for row in self.component if row.has(path, library, package)), None)
 
 
-@dataclass(frozen=True)
-class LicenceText:
+class LicenceText(msgspec.Struct, frozen=True):
     """A licence text of the tree: its path there, where it lies, its digest (hex sha256)."""
 
     path: str
@@ -108,8 +106,7 @@ class LicenceText:
         return match["group"]
 
 
-@dataclass(frozen=True)
-class ComponentFiles:
+class ComponentFiles(msgspec.Struct, frozen=True):
     """Files of one component that one package brought (None: not known which); paths in the tree, sorted."""
 
     component: Component
@@ -117,8 +114,7 @@ class ComponentFiles:
     files: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class Licences:
+class Licences(msgspec.Struct, frozen=True):
     """What to say of a package's licences.
 
     `expression` is SPDX; None as long as something is `unknown` (the files that no row of the table claims,

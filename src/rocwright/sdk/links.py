@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Container, Iterable, Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from rocwright.binary.elf import Elf
 
@@ -75,8 +76,7 @@ def follow(path: str, links: Mapping[str, str], directories: Container[str]) -> 
     return "/".join(here)
 
 
-@dataclass(frozen=True)
-class Providers:
+class Providers(msgspec.Struct, frozen=True):
     """Where each SONAME of a tree lives: SONAME to the directory (relative to the common root)."""
 
     directories: Mapping[str, str]

@@ -12,7 +12,6 @@ import json
 import re
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 from urllib.parse import quote
@@ -35,8 +34,7 @@ _COMMIT = re.compile(r"[0-9a-f]{40}")
 _GITHUB = re.compile(r"(?:https://|git@|ssh://git@)github\.com[:/]([\w.-]+)/([\w.-]+?)(?:\.git)?/?")
 
 
-@dataclass(frozen=True)
-class Origin:
+class Origin(msgspec.Struct, frozen=True):
     """What brought a file: an artifact or distribution package; version (or commit) and purl where known."""
 
     name: str
@@ -44,12 +42,11 @@ class Origin:
     purl: str | None = None
 
 
-@dataclass(frozen=True)
-class Provenance:
+class Provenance(msgspec.Struct, frozen=True):
     """Origins by name, and path in the tree → name of its package; empty where nothing is known."""
 
-    origins: Mapping[str, Origin] = field(default_factory=dict)
-    packages: Mapping[str, str] = field(default_factory=dict)
+    origins: Mapping[str, Origin] = msgspec.field(default_factory=dict)
+    packages: Mapping[str, str] = msgspec.field(default_factory=dict)
 
     def package_of(self, path: str, artifact: str | None = None) -> str | None:
         """The package or artifact that a file comes from, without component and target.
@@ -157,8 +154,7 @@ def _read(path: Path, type_: type[T]) -> T:
 SBOM_PATH = "sboms/rocwright.cdx.json"
 
 
-@dataclass(frozen=True)
-class Bundled:
+class Bundled(msgspec.Struct, frozen=True):
     """Something that a wheel bundles. `licence` is an SPDX expression, `files` are paths in the wheel."""
 
     name: str

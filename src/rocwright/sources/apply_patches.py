@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -85,7 +84,9 @@ def apply_patches(
         # The project itself last: its commit names those of the submodules.
         for path in sorted(surveys, key=_depth, reverse=True):
             node, seen = surveys[path]
-            changed |= _settle(replace(node, url=origins[path], commit=commits[path]), seen, tips[path], head)
+            changed |= _settle(
+                msgspec.structs.replace(node, url=origins[path], commit=commits[path]), seen, tips[path], head
+            )
         return PatchedTree(
             directory=checkout.directory,
             base_commit=_base(surveys[""][1].state),

@@ -6,7 +6,6 @@ file in the way leaves the checkout as it was. What a checkout of earlier days i
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -53,8 +52,7 @@ class Checkout(msgspec.Struct, frozen=True):
     kept: tuple[KeptWork, ...] = ()
 
 
-@dataclass(frozen=True)
-class CheckedOut:
+class CheckedOut(msgspec.Struct, frozen=True):
     """A checkout, and what a look at its repositories found: `None` where something moved since."""
 
     checkout: Checkout

@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -60,8 +59,7 @@ class HipifiedTree(msgspec.Struct, frozen=True):
     kept: tuple[KeptWork, ...] = ()
 
 
-@dataclass(frozen=True)
-class _Inputs:
+class _Inputs(msgspec.Struct, frozen=True):
     """All that the outcome depends on."""
 
     rules: str

@@ -13,7 +13,6 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from urllib.parse import unquote_to_bytes
 
@@ -63,8 +62,7 @@ def default_root() -> Path:
     return (Path(cache) if cache else Path.home() / ".cache") / "rocwright" / "git"
 
 
-@dataclass(frozen=True)
-class Mirrors:
+class Mirrors(msgspec.Struct, frozen=True):
     """The mirrors below one directory; safe for several threads and runs at the same time.
 
     `pauses_s`: how long to wait before each further try when the network fails.

@@ -10,7 +10,6 @@ import hashlib
 import os
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from email.header import decode_header, make_header
 from email.parser import BytesHeaderParser
 from pathlib import Path
@@ -124,8 +123,7 @@ def _check_mail(path: Path, mail: bytes) -> str:
 # --- saving ---
 
 
-@dataclass(frozen=True)
-class _Commits:
+class _Commits(msgspec.Struct, frozen=True):
     """The commits of one repository that are to be saved: those above `base`, up to `top`."""
 
     node: Node

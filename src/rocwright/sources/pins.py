@@ -9,11 +9,12 @@ import codecs
 import re
 import stat
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from threading import Lock
 from typing import Protocol
+
+import msgspec
 
 from rocwright.errors import CommandFailed, InvalidInput, InvalidPin
 from rocwright.model.project import CommitFilePin, RelatedCommitsPin, origin_problem, ref_problem
@@ -29,8 +30,7 @@ _VERSION = re.compile(r"([0-9]+)\.([0-9]+)(?:\.[0-9]+)*(?:[-+.]?[A-Za-z][0-9A-Za
 _SHOWN = 60
 
 
-@dataclass(frozen=True)
-class RelatedCommit:
+class RelatedCommit(msgspec.Struct, frozen=True):
     """One record of `related_commits`; `line` counts from 1."""
 
     os: str
@@ -318,8 +318,7 @@ def _checked(text: str, *, where: str) -> str:
 TORCH_FIRST = "check torch out first, or name its checkout with --torch-dir, or give the ref explicitly"
 
 
-@dataclass(frozen=True)
-class Pinned:
+class Pinned(msgspec.Struct, frozen=True):
     """What a pin says; without a commit `ref` has to be asked for."""
 
     origin: str | None

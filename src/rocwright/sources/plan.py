@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -24,8 +23,7 @@ PLATFORM = this_platform()
 BUILD_ENV = "build_env.json"
 
 
-@dataclass(frozen=True)
-class CheckoutPlan:
+class CheckoutPlan(msgspec.Struct, frozen=True):
     """What `checkout` will do, and what stands in its way.
 
     `current` is the commit HEAD is at; `obstacles` describes work in the directory that is not ours: with

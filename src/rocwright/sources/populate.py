@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count
 from pathlib import Path
+
+import msgspec
 
 from rocwright.errors import InvalidInput, RocwrightError, UnsavedWork
 from rocwright.sources.aside import KeptWork, Work, set_aside
@@ -26,8 +27,7 @@ from rocwright.system import files, git
 from rocwright.system.git import Git
 
 
-@dataclass(frozen=True)
-class Target:
+class Target(msgspec.Struct, frozen=True):
     """A repository to bring to `node.commit`, with its submodules there; `seen`: it has files already.
 
     `parent` is the path of the repository it is a submodule of.
@@ -154,7 +154,9 @@ def cleared(
     """See that nothing untracked would be overwritten or go with a submodule, ignored files included."""
     there = [target for target in targets if target.node.git.work_tree.is_dir()]
     ahead = dict(repos.parallel(_look_ahead, there, jobs))
-    targets = [replace(target, seen=ahead.get(target.node.path, target.seen)) for target in targets]
+    targets = [
+        msgspec.structs.replace(target, seen=ahead.get(target.node.path, target.seen)) for target in targets
+    ]
     leaving = [item for path, item in surveys.items() if path not in {t.node.path for t in targets}]
     surveys = dict(repos.parallel(_going, leaving, jobs))
     surveys |= {t.node.path: (t.node, t.seen) for t in targets if t.seen is not None}
@@ -163,7 +165,9 @@ def cleared(
         kept = set_aside(surveys, work, place, watch=watch)
         again = whole.survey_tree(targets[0].node, jobs=jobs)
         targets = [
-            replace(target, seen=again[target.node.path][1] if target.node.path in again else None)
+            msgspec.structs.replace(
+                target, seen=again[target.node.path][1] if target.node.path in again else None
+            )
             for target in targets
         ]
     return targets, kept

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Literal
+
+import msgspec
 
 from rocwright.errors import CommandFailed, InvalidPin, RocwrightError, UsageError
 from rocwright.model.platforms import PLATFORMS
@@ -40,8 +41,7 @@ from rocwright.system import git
 Why = Literal["flag", "line", "pin", "default"]
 
 
-@dataclass(frozen=True)
-class Request:
+class Request(msgspec.Struct, frozen=True):
     """What the user asks for; `None` leaves the choice to the line, the pin, then the project's row.
 
     `release` takes the release branch that belongs to the version in the torch tree instead of the
@@ -131,8 +131,7 @@ def resolve(
     return SourceLock(SCHEMA, platform, tuple(found)).in_order()
 
 
-@dataclass(frozen=True)
-class _Asked:
+class _Asked(msgspec.Struct, frozen=True):
     """A request with the row and the line it is about."""
 
     request: Request

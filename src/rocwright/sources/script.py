@@ -13,8 +13,9 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
+
+import msgspec
 
 from rocwright.errors import CommandFailed, InvalidInput, RocwrightError
 from rocwright.sources.tree import state as states
@@ -93,7 +94,7 @@ def _export(node: Node, root: Path, git_dir: Path) -> Git:
     It has the objects of the checkout's, not its configuration, attributes or filters.
     """
     own = git.scratch(git_dir, root / node.path, node.commit, log=node.git.log)
-    exported = replace(own, objects=node.git.git_dir.resolve() / "objects")
+    exported = msgspec.structs.replace(own, objects=node.git.git_dir.resolve() / "objects")
     read_tree(exported, "--reset", "-u", node.commit)
     return exported
 

@@ -19,7 +19,6 @@ import contextlib
 import hashlib
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from datetime import datetime
 from types import MappingProxyType
 from typing import Literal, NamedTuple
@@ -55,8 +54,7 @@ class Event(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     schema: str = EVENT_SCHEMA
 
 
-@dataclass(frozen=True)
-class ChannelState:
+class ChannelState(msgspec.Struct, frozen=True):
     """What a channel serves: set ids, oldest first, and why some of them are yanked.
 
     `number` is that of the last event, `count` how many there were. `since` says after how many events a set
@@ -65,9 +63,9 @@ class ChannelState:
 
     number: int = 0
     sets: tuple[str, ...] = ()
-    yanked: Mapping[str, str] = field(default_factory=lambda: _NONE)
+    yanked: Mapping[str, str] = msgspec.field(default_factory=lambda: _NONE)
     count: int = 0
-    since: Mapping[str, int] = field(default_factory=lambda: _NEVER)
+    since: Mapping[str, int] = msgspec.field(default_factory=lambda: _NEVER)
 
     @property
     def open(self) -> tuple[str, ...]:
@@ -99,8 +97,7 @@ class EventRead(NamedTuple):
     event: Event | None
 
 
-@dataclass(frozen=True)
-class Log:
+class Log(msgspec.Struct, frozen=True):
     """A log as it was read: the state, its events as objects in order, and when pages showed how many.
 
     `seals` are those of the pages that its last mark speaks of. `said` are the events that were read:
@@ -111,7 +108,7 @@ class Log:
     state: ChannelState
     events: tuple[Stored, ...]
     shown: tuple[tuple[int, datetime], ...]
-    seals: Mapping[str, str] = field(default_factory=lambda: _NONE)
+    seals: Mapping[str, str] = msgspec.field(default_factory=lambda: _NONE)
     said: tuple[EventRead, ...] = ()
     damaged: tuple[Damage, ...] = ()
     unsure: tuple[Damage, ...] = ()

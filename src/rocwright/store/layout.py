@@ -32,8 +32,9 @@ runs and channels are those that users of ROCm's CI and nightly indexes know.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Literal
+
+import msgspec
 
 from rocwright.errors import InvalidInput
 from rocwright.model.sets import FileEntry
@@ -174,8 +175,7 @@ def _digest(value: str, what: str) -> str:
     return value
 
 
-@dataclass(frozen=True)
-class ObjectHeaders:
+class ObjectHeaders(msgspec.Struct, frozen=True):
     """Two headers of an answer that holds an object."""
 
     content_type: str

@@ -29,7 +29,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -57,8 +56,7 @@ def _awake() -> float:
     return time.monotonic()
 
 
-@dataclass(frozen=True)
-class Pace:
+class Pace(msgspec.Struct, frozen=True):
     """How long a lease lasts, how long to wait for it, and by what clock; seconds."""
 
     ttl: float = 120.0
@@ -83,8 +81,7 @@ class _Holder(msgspec.Struct, frozen=True):
     renewed: int = 0
 
 
-@dataclass
-class Lease:
+class Lease(msgspec.Struct):
     """The right to change one channel, or the whole store, for a while.
 
     `now` is the time of the store when the lease was last renewed.
@@ -96,8 +93,8 @@ class Lease:
     pace: Pace
     now: datetime
     began: float
-    _count: int = field(default=0)
-    _renewing: threading.Lock = field(default_factory=threading.Lock)
+    _count: int = msgspec.field(default=0)
+    _renewing: threading.Lock = msgspec.field(default_factory=threading.Lock)
 
     def check(self) -> None:
         """Raise `LeaseLost` unless the lease holds long enough for one more write; renew it in time."""

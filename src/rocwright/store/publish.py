@@ -13,10 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import replace
 from datetime import datetime
 from itertools import chain
 from typing import NamedTuple
+
+import msgspec
 
 from rocwright.errors import ChannelBusy, GateClosed, IntegrityError, InvalidData, InvalidInput, NoObject
 from rocwright.model.sets import FileEntry, SetManifest, Statement, set_id
@@ -301,7 +302,7 @@ class _Sets:
     def view(self, state: ChannelState) -> dict[str, ListedSet]:
         """The sets of a state as its pages list them, by id."""
         self.fetch(state.sets)
-        return {one: replace(self[one], yanked=state.yanked.get(one)) for one in state.sets}
+        return {one: msgspec.structs.replace(self[one], yanked=state.yanked.get(one)) for one in state.sets}
 
 
 def view_sets(store: ObjectStore, state: ChannelState) -> list[ListedSet]:

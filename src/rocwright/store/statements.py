@@ -7,7 +7,6 @@ for people to fill in; what is not known to be true is under `when`: nobody is t
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import Literal, cast, get_args
 
@@ -199,8 +198,7 @@ class _Findings(msgspec.Struct, frozen=True):
     overrides: tuple[Override, ...] = ()
 
 
-@dataclass(frozen=True)
-class Verdict:
+class Verdict(msgspec.Struct, frozen=True):
     """Whether a set may be published; `problem` says why not, `waivers` are those that it rests on.
 
     `overrides` are what a rocwright.toml took away in the check that it rests on, `openings` what changes
@@ -281,8 +279,7 @@ def verdict_on(
     return verdict(set_id(manifest), statements, today, files=files, overrides=overrides)
 
 
-@dataclass(frozen=True)
-class _Weighed:
+class _Weighed(msgspec.Struct, frozen=True):
     """What one check comes to: the rules whose errors nothing lets pass, and whether no waiver could."""
 
     problem: str | None = None

@@ -11,10 +11,11 @@ import difflib
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import TypeVar
+
+import msgspec
 
 from rocwright.errors import (
     CommandFailed,
@@ -133,8 +134,7 @@ def _require_git(program: Path) -> None:
         )
 
 
-@dataclass(frozen=True)
-class Git:
+class Git(msgspec.Struct, frozen=True):
     """One repository: its git directory and its work tree, always named to git explicitly.
 
     A submodule directory that lost its `.git` would otherwise make git act on the repository around it.
@@ -299,8 +299,7 @@ def list_remote(
     return {name: commit for commit, name in pairs}
 
 
-@dataclass(frozen=True)
-class RemoteRef:
+class RemoteRef(msgspec.Struct, frozen=True):
     """What a name means in a remote repository; `ref` is complete (`refs/heads/…`) except for a commit id."""
 
     kind: str

@@ -15,14 +15,14 @@ import subprocess
 import sys
 import threading
 from collections.abc import Generator
-from dataclasses import dataclass
 from typing import IO
+
+import msgspec
 
 Started = subprocess.Popen[bytes]
 
 
-@dataclass(frozen=True)
-class Usage:
+class Usage(msgspec.Struct, frozen=True):
     """What an ended process used, with the children it waited for; zeros where the system does not tell."""
 
     cpu_s: float = 0.0

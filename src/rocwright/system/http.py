@@ -12,11 +12,12 @@ import re
 import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
 from types import TracebackType
 from typing import TypeVar
+
+import msgspec
 
 from rocwright.errors import IntegrityError, InvalidInput, Unreachable
 from rocwright.system.files import atomic_write, require_space
@@ -41,8 +42,7 @@ class NoRanges(Unreachable):
     """A server sends whole files only, and this file is too large for that."""
 
 
-@dataclass(frozen=True)
-class Response:
+class Response(msgspec.Struct, frozen=True):
     """What a server sent: `url` is where it came from in the end, header names are in lower case."""
 
     url: str
@@ -56,8 +56,7 @@ class Response:
         return self.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
-@dataclass(frozen=True)
-class FileRange:
+class FileRange(msgspec.Struct, frozen=True):
     """Bytes of a file from `start` on, and how long all of it is."""
 
     data: bytes

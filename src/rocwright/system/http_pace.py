@@ -11,15 +11,15 @@ import io
 import socket
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, cast
+
+import msgspec
 
 # More than any server says before the content; 100 (Continue) may come any number of times.
 _MOST_HEAD = 1 << 20
 
 
-@dataclass(frozen=True)
-class Pace:
+class Pace(msgspec.Struct, frozen=True):
     """At least `least` bytes in each `window_s` seconds of waiting: 1 kB a second, by default."""
 
     window_s: float = 60.0

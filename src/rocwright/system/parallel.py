@@ -11,7 +11,6 @@ import threading
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
 from threading import Condition
 from typing import Generic, TypeVar
 
@@ -53,8 +52,7 @@ def in_order(
             items.close()
 
 
-@dataclass
-class _Job(Generic[_R]):
+class _Job(msgspec.Struct, Generic[_R]):
     """The outcome of an item to come, and how many bytes it holds at present."""
 
     outcome: Future[_R]

@@ -15,8 +15,9 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from rocwright.errors import CommandFailed, Interrupted, MissingTool
 from rocwright.system import console
@@ -35,8 +36,7 @@ _lock = threading.Lock()
 _stopping = threading.Event()
 
 
-@dataclass(frozen=True)
-class Completed:
+class Completed(msgspec.Struct, frozen=True):
     """What a command used and printed.
 
     `cpu_s` counts user and system seconds of the process and the children it waited for, `peak_rss`

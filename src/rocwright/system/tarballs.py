@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import tarfile
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import IO, Any, cast
+
+import msgspec
 
 _EXTENDED = frozenset(
     [
@@ -19,8 +20,7 @@ _EXTENDED = frozenset(
 )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class TarBounds:
+class TarBounds(msgspec.Struct, frozen=True):
     """Members, letters of a name, folders of a path, bytes of a header; and how far an archive may unpack.
 
     That is `harmless` bytes whatever it packs, beyond it `ratio` times what it packs.

@@ -13,7 +13,6 @@ import re
 import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 from urllib.parse import unquote, urlsplit
@@ -33,8 +32,7 @@ _LEAKS = (*LEAKS, "PYTEST_ADDOPTS")
 _PACKAGES = ("lib/python3*/site-packages", "Lib/site-packages")
 
 
-@dataclass(frozen=True)
-class Environment:
+class Environment(msgspec.Struct, frozen=True):
     """A virtual environment on disk."""
 
     root: Path
@@ -78,8 +76,7 @@ def package_directories(root: Path) -> list[Path]:
     return sorted(found for pattern in _PACKAGES for found in root.glob(pattern))
 
 
-@dataclass(frozen=True)
-class Closed:
+class Closed(msgspec.Struct, frozen=True):
     """The only places a closed install takes packages from."""
 
     index_url: str | None = None

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import hashlib
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import IO
+
+import msgspec
 
 from rocwright.system.files import CHUNK
 from rocwright.wheel.zipformat import (
@@ -37,8 +38,7 @@ _REGULAR_FILE = 0o100000
 _HASHED_AT_ONCE = 4 << 20
 
 
-@dataclass(frozen=True)
-class Entry:
+class Entry(msgspec.Struct, frozen=True):
     """A member's header: sizes in bytes, `offset` of its local header, `mode` the permission bits."""
 
     name: str

@@ -11,10 +11,11 @@ from __future__ import annotations
 import hashlib
 import zlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from importlib import metadata
 from types import MappingProxyType
 from typing import Any
+
+import msgspec
 
 from rocwright.errors import InvalidInput, UsageError
 from rocwright.wheel.source import Buffers, Source, read_into
@@ -53,8 +54,7 @@ except ImportError:
 INFLATE_ERRORS: tuple[type[Exception], ...] = (zlib.error, _codec.error)
 
 
-@dataclass(frozen=True)
-class Levels:
+class Levels(msgspec.Struct, frozen=True):
     """How hard to compress.
 
     libdeflate's level (1 to 12) for members of up to one block and for larger ones, and the level of zlib-ng
@@ -74,8 +74,7 @@ COMPRESSIONS: Mapping[str, Levels | None] = MappingProxyType(
 )
 
 
-@dataclass(frozen=True)
-class Block:
+class Block(msgspec.Struct, frozen=True):
     """A member, or a piece of one, to read and perhaps compress; `levels` None stores it.
 
     `weight` is how many bytes work on it holds at once: those read and those compressed.
@@ -95,8 +94,7 @@ class Block:
         return self.offset == 0 and self.last
 
 
-@dataclass(frozen=True)
-class Packed:
+class Packed(msgspec.Struct, frozen=True):
     """A block's outcome: what goes into the file, and what its digests are made from.
 
     `raw` is kept for blocks of a larger member, whose digests run over all of them; a member of one block

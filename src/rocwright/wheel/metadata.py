@@ -8,9 +8,9 @@ import csv
 import io
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from types import MappingProxyType
 
+import msgspec
 from packaging.metadata import parse_email
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
@@ -24,8 +24,7 @@ METADATA_VERSION = "2.4"
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
-@dataclass(frozen=True)
-class Metadata:
+class Metadata(msgspec.Struct, frozen=True):
     """Core metadata 2.4 (packaging.python.org, "Core metadata specifications").
 
     `requires_dist` are PEP 508 strings, `license_expression` is SPDX, `license_files` are paths below
@@ -46,7 +45,7 @@ class Metadata:
     author: str | None = None
     keywords: tuple[str, ...] = ()
     classifiers: tuple[str, ...] = ()
-    project_urls: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
+    project_urls: Mapping[str, str] = msgspec.field(default_factory=lambda: _NOTHING)
 
     def __post_init__(self) -> None:
         normalized_name(self.name)
@@ -245,8 +244,7 @@ def exact_version(requirement: Requirement) -> str | None:
     return str(Version(specifiers[0].version))
 
 
-@dataclass(frozen=True)
-class RecordRow:
+class RecordRow(msgspec.Struct, frozen=True):
     """One line of RECORD; `sha256` is hex, None (with `size`) for RECORD itself and its signatures."""
 
     path: str

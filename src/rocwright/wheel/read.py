@@ -12,10 +12,10 @@ import zipfile
 import zlib
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+import msgspec
 from packaging.utils import (
     InvalidWheelFilename,
     canonicalize_name,
@@ -37,8 +37,7 @@ _UNHASHED = ("RECORD", "RECORD.jws", "RECORD.p7s")
 _SCHEMES = ("platlib", "purelib")
 
 
-@dataclass(frozen=True)
-class WheelMember:
+class WheelMember(msgspec.Struct, frozen=True):
     """A file in a wheel as the zip directory describes it.
 
     `offset` is that of its local header, `mode` the Unix mode with file type (0 when not recorded), `flags`
@@ -67,8 +66,7 @@ class WheelMember:
         return self.mode & ~(stat.S_ISUID | stat.S_ISGID | stat.S_IWOTH) | stat.S_IRUSR | runs
 
 
-@dataclass(frozen=True)
-class Wheel:
+class Wheel(msgspec.Struct, frozen=True, dict=True):
     """A wheel on disk.
 
     `name` is canonical, `tags` those of the file name, `wheel_tags` those of the WHEEL file. `members` are

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
 from typing import Protocol, runtime_checkable
+
+import msgspec
 
 from rocwright.system.files import pread
 
@@ -43,8 +44,7 @@ def read_into(source: Source, offset: int, view: memoryview) -> int:
     return len(data)
 
 
-@dataclass(frozen=True)
-class FileSource:
+class FileSource(msgspec.Struct, frozen=True):
     """A file; its bytes must not change while the wheel is written."""
 
     path: Path
@@ -75,8 +75,7 @@ class FileSource:
         return done
 
 
-@dataclass(frozen=True)
-class BytesSource:
+class BytesSource(msgspec.Struct, frozen=True):
     """Bytes in memory."""
 
     data: bytes

@@ -8,8 +8,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from rocwright.errors import InvalidWheel, see_who_may_read
 from rocwright.system.files import CHUNK, pread
@@ -36,8 +37,7 @@ class Damaged(Exception):
     """A member that cannot be read; the text says why, and neither names the member nor the wheel."""
 
 
-@dataclass(frozen=True)
-class PackedMember:
+class PackedMember(msgspec.Struct, frozen=True):
     """A member's bytes as stored, readable while its wheel is open; a `Source`."""
 
     handle: int
@@ -152,8 +152,7 @@ class Cursor:
         return other
 
 
-@dataclass(frozen=True)
-class WheelStream:
+class WheelStream(msgspec.Struct, frozen=True):
     """An open wheel; several threads may read from it at once."""
 
     wheel: Wheel

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+import msgspec
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.tags import Tag, compatible_tags, cpython_tags, parse_tag
 from packaging.utils import BuildTag, InvalidWheelFilename, NormalizedName, parse_wheel_filename
@@ -111,8 +111,7 @@ def allows(requires_python: str | None, python: str) -> bool:
     return any(allowed.contains(f"{python.rstrip('t')}.{patch}") for patch in (0, 99))
 
 
-@dataclass(frozen=True)
-class FamilyVersions:
+class FamilyVersions(msgspec.Struct, frozen=True):
     """Project → version, normalised, in the order of the projects; `missing` are those a release may lack."""
 
     versions: dict[str, str]

@@ -6,11 +6,12 @@ import hashlib
 import re
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field, replace
 from itertools import chain, groupby
 from pathlib import Path
 from types import MappingProxyType
 from typing import IO
+
+import msgspec
 
 from rocwright import __version__
 from rocwright.errors import InvalidInput
@@ -57,8 +58,7 @@ _THREADS_THAT_COUNT = 2
 _KEPT = 32 << 20  # of the memory that members were read into, so many bytes wait for the next ones
 
 
-@dataclass(frozen=True)
-class Member:
+class Member(msgspec.Struct, frozen=True):
     """A file in a wheel. `name` is its path with `/`, relative to the wheel's root.
 
     `compress` False stores it; files that are compressed by nature (`.xz`, `.zst`, `.gz`, `.kpack`, `.whl`)
@@ -77,8 +77,7 @@ class Member:
         return self.mode if self.mode is not None else 0o755 if self.executable else 0o644
 
 
-@dataclass(frozen=True)
-class Taken:
+class Taken(msgspec.Struct, frozen=True):
     """A file taken over from another wheel as it is compressed there.
 
     `packed` are its bytes as stored; `size`, `crc` and `sha256` (hex) are of the file itself, and whoever
@@ -94,8 +93,7 @@ class Taken:
     mode: int
 
 
-@dataclass(frozen=True)
-class WheelPlan:
+class WheelPlan(msgspec.Struct, frozen=True):
     """Everything a wheel will say and contain, save METADATA, WHEEL, entry_points.txt and RECORD.
 
     `entry_points` maps group → name → object reference. Members may lie in `dist_info`, licenses for
@@ -107,7 +105,7 @@ class WheelPlan:
     metadata: Metadata
     members: tuple[Member, ...]
     tag: str = "py3-none-linux_x86_64"
-    entry_points: Mapping[str, Mapping[str, str]] = field(default_factory=lambda: _NONE)
+    entry_points: Mapping[str, Mapping[str, str]] = msgspec.field(default_factory=lambda: _NONE)
     root_is_purelib: bool = False
 
     @property
@@ -121,8 +119,7 @@ class WheelPlan:
         return f"{wheel_stem(self.name, self.version)}.dist-info"
 
 
-@dataclass(frozen=True)
-class WrittenWheel:
+class WrittenWheel(msgspec.Struct, frozen=True):
     """A wheel on disk: hex sha256, size of the file, and `stored_bytes`, what an installer unpacks.
 
     `compressor` belongs to the result because the same bytes come out only of the same compressor.
@@ -286,8 +283,7 @@ def check_names(names: list[str], *, case_matters: bool) -> None:
                 raise InvalidInput(f"member {seen[parent]!r} is both a file and the directory of {name!r}")
 
 
-@dataclass(frozen=True)
-class _Piece:
+class _Piece(msgspec.Struct, frozen=True):
     """A member of a wheel (by its number), or a block of it, before and after compression."""
 
     member: Member | Taken
@@ -311,7 +307,7 @@ def _jobs(
 def _prepare(buffers: Buffers, piece: _Piece) -> _Piece:
     if piece.block is None:
         return piece
-    return replace(piece, packed=pack(piece.block, buffers))
+    return msgspec.structs.replace(piece, packed=pack(piece.block, buffers))
 
 
 def _weigh(piece: _Piece) -> int:

@@ -14,10 +14,12 @@ import threading
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from rocwright.errors import IntegrityError, NoObject, RocwrightError
 from rocwright.store.layout import check_key
@@ -372,7 +374,7 @@ class SimulatedStore:
 
     def _timed(self, stored: Stored) -> Stored:
         # Whole seconds, as S3 has them.
-        return replace(stored, modified=self.world.at(int(self.world.modified[stored.key])))
+        return msgspec.structs.replace(stored, modified=self.world.at(int(self.world.modified[stored.key])))
 
     def stat(self, key: str) -> Stored | None:
         found = self._operate(key, lambda: self.world.backing.stat(key))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
+
+import msgspec
 
 from real.store.clients import NOW, wheel
 from rocwright.model.sets import new_set, set_id
@@ -40,7 +41,7 @@ def test_what_is_published_is_what_is_served(store: ObjectStore, tmp_path: Path)
         for place in (PREFIX, set_prefix(set_id(manifest))):
             found = verify_served(url + place)
             assert (found.faults, found.files) == ((), 3)
-    withdrawn = dataclasses.replace(one, yanked="bad <kernels>")
+    withdrawn = msgspec.structs.replace(one, yanked="bad <kernels>")
     yanked = view_pages(listed_files([withdrawn]), PREFIX)
     # Two pages of each project and the flat page; both roots name the same projects.
     assert len(write_pages(store, PREFIX, yanked, reverse=True)) == 7

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import zipfile
-from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import pytest
 from gather_wheels import write
 from set_facts import found, wheel
@@ -163,13 +163,13 @@ HELD = KpackFacts(
 def test_only_code_that_no_kernel_fits_is_anothers(
     elf: dict[str, object], archive: dict[str, object], what: str
 ) -> None:
-    findings = told(replace(ELF, **elf), replace(HELD, **archive))
+    findings = told(msgspec.structs.replace(ELF, **elf), msgspec.structs.replace(HELD, **archive))
     assert [rule for rule, _, _ in findings] == ["set-launch"] * bool(what)
     assert all(cause.endswith(what) for _, _, cause in findings)
 
 
 def test_a_target_that_fits_tells_that_another_may_leave_kernels_out() -> None:
-    odd = replace(
+    odd = msgspec.structs.replace(
         HELD,
         member="_rocm/.kpack/fat_gfx906.kpack",
         targets=frozenset({"gfx906"}),

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from rocwright.check.elsewhere import compiled_elsewhere
@@ -53,7 +53,9 @@ def add(folder: Path, minor: int, end: str = "") -> None:
 def checked(folder: Path, *, python: str | None = None, tag: str = "py3-none-any") -> Report:
     path = write_wheel(folder, "demo", "1.0", FILES, tag=tag, python=python)
     gathered = gather_paths(CheckRequest((path,)))
-    return replace(gathered, files=compiled_elsewhere(gathered.files, lambda _: None)).judged()
+    return msgspec.structs.replace(
+        gathered, files=compiled_elsewhere(gathered.files, lambda _: None)
+    ).judged()
 
 
 def found(report: Report) -> list[tuple[str, tuple[str, ...], str]]:

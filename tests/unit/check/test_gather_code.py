@@ -7,9 +7,9 @@ import struct
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
-from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import pytest
 import zstandard
 from gather_wheels import write
@@ -37,7 +37,9 @@ def gathered(folder: Path, name: str, data: bytes, *, stored: bool = False) -> F
     facts = gather(write(folder, {name: data}, stored=[name] if stored else []))
     assert facts.damaged == facts.record == ()
     # Of its symbols other tests tell.
-    return replace(facts, elf=tuple(replace(elf, symbols=None) for elf in facts.elf))
+    return msgspec.structs.replace(
+        facts, elf=tuple(msgspec.structs.replace(elf, symbols=None) for elf in facts.elf)
+    )
 
 
 def library_of(folder: Path, bundles: list[bytes], **options: object) -> bytes:
@@ -448,7 +450,7 @@ def test_code_for_fewer_features_in_a_more_specific_archive(
         writer = ArchiveWriter(stream, "x", "gfx90a:xnack+")
         ordinal = writer.add(zstandard.compress(data))
         entry = Entry("a", 0, "gfx90a:xnack+", ordinal, len(data))
-        writer.enter(replace(entry, id=f"hipv4-amdgcn-amd-amdhsa--{origin}"))
+        writer.enter(msgspec.structs.replace(entry, id=f"hipv4-amdgcn-amd-amdhsa--{origin}"))
         writer.close()
     [found] = gathered(tmp_path, "demo/x.kpack", (tmp_path / "x.kpack").read_bytes()).archives
     assert [one.what for one in found.wrong_code] == ([wrong] if wrong else [])

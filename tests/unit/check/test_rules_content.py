@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
+import msgspec
 import pytest
 from wheel_facts import LINUX, findings, ids, only, wheel
 
@@ -351,14 +351,14 @@ def test_a_torch_built_for_rocm(text: str) -> None:
 
 
 def test_sources_that_were_not_read() -> None:
-    unread = replace(torch(), texts={})
+    unread = msgspec.structs.replace(torch(), texts={})
     assert [(one.rule, one.cause) for one in findings(unread, RULES)] == [
         ("torch-rocm-init", "it is far larger than any source"),
         ("torch-hip", "it is far larger than any source"),
     ]
     damage = (Fault(INIT, "its checksum is wrong"), Fault(VERSION, "its checksum is wrong"))
-    assert ids(replace(unread, damaged=damage), RULES) == []
-    twice = replace(unread, members=(*unread.members, Member(INIT), Member(VERSION)))
+    assert ids(msgspec.structs.replace(unread, damaged=damage), RULES) == []
+    twice = msgspec.structs.replace(unread, members=(*unread.members, Member(INIT), Member(VERSION)))
     assert ids(twice, RULES) == []
 
 

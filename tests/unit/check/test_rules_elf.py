@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from facts_by_hand import CONTRACT, dll, elf, members, said, wheel
 
@@ -113,7 +113,7 @@ def test_a_static_program_may_be_silent_about_its_stack() -> None:
 )
 def test_libraries_of_macos_are_no_elf_files(tag: str, rules: list[str]) -> None:
     odd = ElfFacts("a/b.cpython-312-darwin.so", problem="it is named like a library, but is not an ELF file")
-    facts = replace(wheel("a", odd), tags=frozenset({tag}))
+    facts = msgspec.structs.replace(wheel("a", odd), tags=frozenset({tag}))
     assert members("elf-readable", facts) == [odd.member for _ in rules]
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import Any
 
+import msgspec
 import pytest
 from wheel_facts import LINUX, findings, ids, only, sdist, wheel
 
@@ -49,12 +49,12 @@ def test_spellings_of_one_name_and_version() -> None:
 
 
 def test_no_metadata() -> None:
-    finding = only(replace(wheel("torch", TORCH), headers=Headers()), RULES)
+    finding = only(msgspec.structs.replace(wheel("torch", TORCH), headers=Headers()), RULES)
     assert (finding.rule, finding.cause) == (
         "metadata-identity",
         "it has no METADATA, or one without any field",
     )
-    empty = only(replace(sdist("rocm", "7.1"), headers=Headers()), RULES)
+    empty = only(msgspec.structs.replace(sdist("rocm", "7.1"), headers=Headers()), RULES)
     assert empty.cause.startswith("it has no PKG-INFO")
 
 
@@ -67,9 +67,9 @@ def test_without_one_dist_info_the_metadata_is_not_judged() -> None:
 def test_metadata_that_cannot_be_read_is_told_by_another_rule() -> None:
     for name, project in (("METADATA", "torch"), ("WHEEL", "pure")):
         fault = Fault(f"{project}-1.0.dist-info/{name}", "its checksum is wrong")
-        unread = replace(wheel(project), damaged=(fault,), wheel_tags=frozenset())
+        unread = msgspec.structs.replace(wheel(project), damaged=(fault,), wheel_tags=frozenset())
         if name == "METADATA":
-            unread = replace(unread, headers=Headers(), wheel_tags=unread.tags)
+            unread = msgspec.structs.replace(unread, headers=Headers(), wheel_tags=unread.tags)
         assert ids(unread, RULES) == []
 
 
@@ -150,7 +150,7 @@ def test_tags_of_name_and_wheel_file() -> None:
 
 def test_a_missing_wheel_file_is_not_told_as_a_tag() -> None:
     members = (Member("pure-1.0.dist-info/METADATA"),)
-    assert ids(replace(wheel(wheel_tags=frozenset()), members=members), RULES) == []
+    assert ids(msgspec.structs.replace(wheel(wheel_tags=frozenset()), members=members), RULES) == []
 
 
 @pytest.mark.parametrize(
@@ -283,7 +283,7 @@ def test_spellings_of_extras() -> None:
 
 def test_metadata_above_all_measure_is_told_for_that() -> None:
     large = Member("pure-1.0.dist-info/METADATA", 60_000_000, 100)
-    facts = replace(wheel(), members=(large,), headers=Headers())
+    facts = msgspec.structs.replace(wheel(), members=(large,), headers=Headers())
     assert only(facts, RULES).cause == "its METADATA has 60,000,000 bytes, far more than any real one"
 
 

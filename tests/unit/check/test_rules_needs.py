@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,7 @@ LIBRARIES = wheel(
     "rocm-sdk-libraries", elf(f"_rocm_sdk_libraries/lib/{BLAS}", HIP), requires=["rocm-sdk-core==1"]
 )
 # As the selecting sdist says it where a target family is chosen only when it is installed.
-ROCM = dataclasses.replace(wheel("rocm"), path=Path("rocm-1.tar.gz"), kind="sdist", tags=frozenset())
+ROCM = msgspec.structs.replace(wheel("rocm"), path=Path("rocm-1.tar.gz"), kind="sdist", tags=frozenset())
 TORCH = wheel(
     "torch",
     elf("torch/lib/libc10.so"),
@@ -303,7 +302,7 @@ def test_a_required_file_that_cannot_be_read_may_have_anything() -> None:
     vision = wheel("torchvision", elf("torchvision/_C.so", "libc10.so", "libx.so"), requires=["torch==1"])
     zeros = Facts(TORCH.path, "wheel", project="torch", version="1", unreadable="the archive is damaged")
     others = (CORE, LIBRARIES, ROCM)
-    for broken in (zeros, dataclasses.replace(TORCH, elf=(), bomb="it unpacks to a petabyte")):
+    for broken in (zeros, msgspec.structs.replace(TORCH, elf=(), bomb="it unpacks to a petabyte")):
         sure, perhaps = both(vision, *others, broken, closed=True)
         assert sure == []
         assert perhaps == []
@@ -313,7 +312,7 @@ def test_a_required_file_that_cannot_be_read_may_have_anything() -> None:
 
 
 def test_without_metadata_it_is_not_known_what_a_wheel_requires() -> None:
-    nameless = dataclasses.replace(wheel("pkg", elf("pkg/a.so", "libx.so")), headers=Headers())
+    nameless = msgspec.structs.replace(wheel("pkg", elf("pkg/a.so", "libx.so")), headers=Headers())
     assert both(nameless) == ([], [])
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from set_facts import LINUX, PURE, found, sdist, set_report, split, wheel
 
@@ -55,7 +55,7 @@ def test_paths_are_compared_where_they_are_installed() -> None:
 def with_script(project: str, name: str, tag: str = LINUX) -> Facts:
     info = f"{project}-1.0.dist-info"
     texts = {f"{info}/entry_points.txt": f"[console_scripts]\n{name} = elsewhere:main\n"}
-    return replace(wheel(project, tag=tag), dist_infos=(info,), texts=texts)
+    return msgspec.structs.replace(wheel(project, tag=tag), dist_infos=(info,), texts=texts)
 
 
 def test_a_program_of_two_packages_is_reported_as_a_path_is() -> None:
@@ -313,7 +313,7 @@ def test_the_newest_of_several_versions_is_named() -> None:
 def test_two_files_of_one_name() -> None:
     """As two build directories have them, given to one check."""
     one = wheel("a", "1.0")
-    assert found(one, replace(one, path=Path("elsewhere") / one.name)) == [
+    assert found(one, msgspec.structs.replace(one, path=Path("elsewhere") / one.name)) == [
         ("set-one-version", one.name, "2 files of this name are there, in several directories")
     ]
 
@@ -372,8 +372,10 @@ def test_an_archive_without_the_librarys_code() -> None:
     ],
 )
 def test_code_of_another_build(host: str, device: str | None, *, stranger: bool) -> None:
-    blas = replace(BLAS, marker=replace(BLAS.marker, build=host))
-    code = replace(archive("gfx942", "lib/libblas.so"), builds={"lib/libblas.so": device} if device else {})
+    blas = msgspec.structs.replace(BLAS, marker=msgspec.structs.replace(BLAS.marker, build=host))
+    code = msgspec.structs.replace(
+        archive("gfx942", "lib/libblas.so"), builds={"lib/libblas.so": device} if device else {}
+    )
     rules = [(rule, file) for rule, file, _ in found(*split_set(blas, code))]
     assert rules == [("set-build", "rocm_sdk_device_gfx942-7-py3-none-linux_x86_64.whl")] * stranger
 
@@ -419,7 +421,7 @@ def test_what_device_packages_say_of_their_split(
 
 
 def test_a_device_package_of_another_build_is_one_fault() -> None:
-    blas = replace(BLAS, marker=replace(BLAS.marker, build="a" * 32))
+    blas = msgspec.structs.replace(BLAS, marker=msgspec.structs.replace(BLAS.marker, build="a" * 32))
     host = wheel(
         "rocm-sdk-libraries",
         "7",
@@ -428,7 +430,7 @@ def test_a_device_package_of_another_build_is_one_fault() -> None:
         members=[blas.member],
         origins=[origin(HOST_SAYS)],
     )
-    held = replace(archive("gfx942", "lib/libblas.so"), builds={"lib/libblas.so": "b" * 32})
+    held = msgspec.structs.replace(archive("gfx942", "lib/libblas.so"), builds={"lib/libblas.so": "b" * 32})
     part = origin(SplitOrigin("x", "b" * 32, "gfx942", ("gfx942",)))
     code = device("gfx942", archives=[held], origins=[part])
     assert [rule for rule, _, _ in found(offering("gfx942"), host, code)] == ["set-build"]

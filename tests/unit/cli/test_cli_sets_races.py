@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
+import msgspec
 import pytest
 from cli_sets import all_tested, created, kept, run, wheels
 
@@ -91,7 +91,9 @@ def test_the_wait_for_a_publisher_that_was_killed_says_for_whom_and_until_when(
 
     def aged(self: LocalStore, prefix: str) -> tuple[Stored, ...]:
         return tuple(
-            replace(one, modified=one.modified - age) if one.key.endswith("/_store/0.json") else one
+            msgspec.structs.replace(one, modified=one.modified - age)
+            if one.key.endswith("/_store/0.json")
+            else one
             for one in listed(self, prefix)
         )
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
@@ -181,7 +180,7 @@ SETTING = Setting(
 )
 def test_the_rocm_of_a_wheel(version: str, rocm: str) -> None:
     facts = TorchFacts(version=version)
-    assert replace(SETTING, facts=facts).rocm == rocm
+    assert msgspec.structs.replace(SETTING, facts=facts).rocm == rocm
 
 
 def entry(name: str, torch: str) -> SkipEntry:
@@ -194,7 +193,7 @@ def entry(name: str, torch: str) -> SkipEntry:
 )
 def test_the_version_that_entries_are_chosen_for(named: str, hold: list[str]) -> None:
     entries = (entry("old", "==2.8.*"), entry("new", ">=2.10.0a0"), entry("any", ""))
-    setting = replace(SETTING, pytorch_version=named)
+    setting = msgspec.structs.replace(SETTING, pytorch_version=named)
     found, said = setting.entries_for(entries, "gfx942", FAMILIES, date(2026, 8, 1))
     assert ([one.id for one in found], said) == (hold, ())
 

@@ -6,7 +6,7 @@ import json
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
@@ -579,7 +579,9 @@ def test_what_a_dead_publisher_left_expires_by_the_clock_of_the_store(store: Loc
         def list(self, prefix: str) -> tuple:
             found = super().list(prefix)
             return tuple(
-                replace(one, modified=one.modified - timedelta(minutes=3)) if "dead" in one.key else one
+                msgspec.structs.replace(one, modified=one.modified - timedelta(minutes=3))
+                if "dead" in one.key
+                else one
                 for one in found
             )
 
@@ -623,7 +625,7 @@ def test_a_holder_that_was_too_slow_stops_by_itself(store: LocalStore) -> None:
 def test_a_lease_is_renewed_while_its_holder_only_computes(store: LocalStore) -> None:
     """To list a million objects, or to render as many lines, takes longer than a lease lasts."""
     clock = Clock()
-    token = PACE.set(replace(clock.pace(), ttl=6.0))
+    token = PACE.set(msgspec.structs.replace(clock.pace(), ttl=6.0))
     try:
         with leased(store, PREFIX) as lease:
             for _ in range(2):

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urljoin, urlsplit
@@ -257,7 +256,7 @@ def test_a_file_of_two_sets_is_yanked_where_both_are() -> None:
     second = ListedSet(a_set(TORCH, ROCM), uploaded="2026-11-22T00:00:00Z")
     found = {one.entry.name: one for one in listed_files([second, first])}
     assert (found[TORCH.name].uploaded, found[TORCH.name].yanked) == ("2026-11-20T00:00:00Z", None)
-    both = listed_files([first, replace(second, yanked="too")])
+    both = listed_files([first, msgspec.structs.replace(second, yanked="too")])
     assert {one.entry.name: one.yanked for one in both} == {TORCH.name: "bad", ROCM.name: "too"}
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -125,7 +124,7 @@ def test_a_log_of_before_there_were_seals_renders_everything(
     log = read_log(store, PREFIX)
     [mark] = [one.key for one in store.list(f"{PREFIX}_log/") if "shown" in one.key]
     store.delete(mark)
-    mark_shown(store, PREFIX, replace(log, shown=()))
+    mark_shown(store, PREFIX, msgspec.structs.replace(log, shown=()))
     list_set(store, PREFIX, recorded(store, entry("torch", "2")), at=AT)
     assert sorted(rendered) == ["rocm", "torch"]
 
@@ -139,7 +138,7 @@ def test_a_repair_takes_no_seal_for_it(store: LocalStore, first: SetManifest) ->
     [mark] = [one.key for one in store.list(f"{PREFIX}_log/") if "shown" in one.key]
     store.delete(mark)
     forged = {**log.seals, "rocm": rendering._seal(origin, store.digest(key), json_digest)}
-    mark_shown(store, PREFIX, replace(log, shown=()), forged)
+    mark_shown(store, PREFIX, msgspec.structs.replace(log, shown=()), forged)
     write_view(store, PREFIX)
     assert in_line(store)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from threading import Barrier
@@ -59,7 +58,7 @@ class Aged(LocalStore):
             self.days[one.key] = self.days.get(one.key, 0) + days
 
     def _older(self, one: Stored) -> Stored:
-        return replace(one, modified=one.modified - timedelta(days=self.days.get(one.key, 0)))
+        return msgspec.structs.replace(one, modified=one.modified - timedelta(days=self.days.get(one.key, 0)))
 
     def list(self, prefix: str) -> tuple:
         return tuple(map(self._older, super().list(prefix)))

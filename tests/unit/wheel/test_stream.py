@@ -5,9 +5,9 @@ from __future__ import annotations
 import struct
 import zipfile
 import zlib
-from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from rocwright.errors import InvalidWheel
@@ -68,7 +68,7 @@ def test_the_bytes_as_stored(path: Path) -> None:
 
 def test_a_member_longer_than_recorded_is_not_inflated_to_its_end(path: Path) -> None:
     wheel = open_wheel(path)
-    member = replace(wheel.member["demo/text"], size=5 << 20)
+    member = msgspec.structs.replace(wheel.member["demo/text"], size=5 << 20)
     with opened(wheel) as stream:
         pieces = stream.inflated(member)
         assert len(next(pieces)) <= 5 << 20
@@ -95,7 +95,7 @@ def test_a_member_longer_than_recorded_is_not_inflated_to_its_end(path: Path) ->
 )
 def test_a_directory_that_does_not_fit(change: dict[str, object], text: str, path: Path) -> None:
     wheel = open_wheel(path)
-    member = replace(wheel.member["demo/text"], **change)
+    member = msgspec.structs.replace(wheel.member["demo/text"], **change)
     with pytest.raises(InvalidWheel, match=text) as caught:
         inflate(wheel, member)
     assert member.name in str(caught.value) and path.name in str(caught.value)
@@ -111,7 +111,7 @@ def test_a_flipped_bit(path: Path) -> None:
         changed = path.with_name(f"{name[-4:]}.whl")
         changed.write_bytes(data)
         with pytest.raises(InvalidWheel, match=rf"{name} in .* is damaged"):
-            inflate(replace(wheel, path=changed), member)
+            inflate(msgspec.structs.replace(wheel, path=changed), member)
 
 
 @pytest.mark.parametrize("first", [1000, 1 << 20])
@@ -132,7 +132,7 @@ def test_more_bytes_behind_a_whole_stream(first: int, tmp_path: Path) -> None:
     wheel = Wheel(path, "demo", "1.0", None, frozenset(), "", (member,), METADATA, frozenset(), True, ())
     with pytest.raises(InvalidWheel, match="do not end where they should"):
         inflate(wheel, member)
-    assert b"".join(inflate(wheel, replace(member, packed=len(stream)))) == data
+    assert b"".join(inflate(wheel, msgspec.structs.replace(member, packed=len(stream)))) == data
 
 
 def test_bytes_behind_the_compressed_ones(path: Path) -> None:
@@ -145,7 +145,7 @@ def test_bytes_behind_the_compressed_ones(path: Path) -> None:
     stream = short.compress(TEXT[:1000]) + short.flush()
     data[start : start + len(stream)] = stream
     path.write_bytes(data)
-    smaller = replace(member, size=1000, crc=zlib.crc32(TEXT[:1000]))
+    smaller = msgspec.structs.replace(member, size=1000, crc=zlib.crc32(TEXT[:1000]))
     with pytest.raises(InvalidWheel, match="do not end where they should"):
         inflate(wheel, smaller)
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from rocwright.wheel.metadata import parse_metadata
@@ -33,7 +33,7 @@ def variant(name: str, label: str, *members: str) -> Wheel:
     """With these members besides its metadata."""
     there = tuple(WheelMember(one, 0, 0, 0, 0, 0, 0, 0) for one in (*members, f"{name}-1.dist-info/WHEEL"))
     path = Path("-".join(filter(None, (f"{name}-1-py3-none-any", label))) + ".whl")
-    return replace(wheel(name, "py3-none-any"), path=path, members=there)
+    return msgspec.structs.replace(wheel(name, "py3-none-any"), path=path, members=there)
 
 
 def test_of_a_project_with_variants_one_is_installed_at_a_time() -> None:
@@ -65,4 +65,4 @@ def test_variants_that_only_choose_do_not_count() -> None:
 )
 def test_members_of_data_move(name: str, path: str) -> None:
     member = WheelMember(name, 0, 0, 0, 0, 0, 0, 0)
-    assert installed_path(replace(wheel("torch", "t"), members=(member,)), member) == path
+    assert installed_path(msgspec.structs.replace(wheel("torch", "t"), members=(member,)), member) == path

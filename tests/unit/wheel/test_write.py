@@ -13,9 +13,10 @@ import subprocess
 import sys
 import zipfile
 import zlib
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
 import pytest
 
 import rocwright.wheel.archive as archive_module
@@ -286,7 +287,7 @@ def test_names_that_differ_only_by_case_are_for_linux_alone(tmp_path: Path) -> N
         assert [archive.read(name) for name in ("a/Makefile", "a/makefile")] == [b"a/Makefile", b"a/makefile"]
     for tag in ("py3-none-win_amd64", "py3-none-any"):
         with pytest.raises(InvalidInput, match="only by case"):
-            write_wheel(replace(linux, tag=tag), tmp_path)
+            write_wheel(msgspec.structs.replace(linux, tag=tag), tmp_path)
 
 
 def test_licenses_may_lie_in_dist_info(tmp_path: Path) -> None:

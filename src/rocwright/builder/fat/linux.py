@@ -7,8 +7,9 @@ from __future__ import annotations
 import posixpath
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
+
+import msgspec
 
 from rocwright.builder.fat.platforms import ForPlatform
 from rocwright.builder.fat.texts import ROCM_INIT, render_loader
@@ -121,16 +122,14 @@ def _machine(facts: WheelFacts, platforms: Platforms) -> int:
     raise InvalidWheel(f"the tags of {facts.wheel.path.name} name no known machine", where=facts.wheel.path)
 
 
-@dataclass(frozen=True)
-class Bundled:
+class Bundled(msgspec.Struct, frozen=True):
     """A file that goes in: `place` is where it is; `rpath` what it gets, None for what has none."""
 
     place: Path
     rpath: tuple[str, ...] | None = None
 
 
-@dataclass(frozen=True)
-class Bundle:
+class Bundle(msgspec.Struct, frozen=True):
     """What goes in: files by path below the bundle's directory.
 
     `directories` maps SONAMEs to the directory that holds them, `missing` names that nothing brings to those
@@ -165,8 +164,7 @@ def choose_files(
     return choice.bundle()
 
 
-@dataclass
-class _Choice:
+class _Choice(msgspec.Struct):
     """What was chosen so far; `pending` are libraries whose own needs were not looked at."""
 
     rocm: Mapping[str, TreeEntry]
@@ -175,11 +173,11 @@ class _Choice:
     machine: int
     never: Callable[[str], bool]
     on_every: Callable[[str], bool]
-    chosen: dict[str, Library] = field(default_factory=dict)
-    data: dict[str, Path] = field(default_factory=dict)
-    missing: dict[str, list[str]] = field(default_factory=dict)
-    pending: deque[Library] = field(default_factory=deque)
-    bare: list[str] = field(default_factory=list)
+    chosen: dict[str, Library] = msgspec.field(default_factory=dict)
+    data: dict[str, Path] = msgspec.field(default_factory=dict)
+    missing: dict[str, list[str]] = msgspec.field(default_factory=dict)
+    pending: deque[Library] = msgspec.field(default_factory=deque)
+    bare: list[str] = msgspec.field(default_factory=list)
 
     def need(self, name: str, who: str, near: str = "") -> None:
         """Choose a library; `near` is the directory that is asked first."""

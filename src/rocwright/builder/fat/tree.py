@@ -7,7 +7,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -74,16 +73,14 @@ _DIST_INFO = re.compile(r"(?P<name>rocm(_sdk)?(_[a-z0-9_]+)?)-(?P<version>[^-]+)
 _SKIPPED = ("__pycache__",)
 
 
-@dataclass(frozen=True)
-class TreeEntry:
+class TreeEntry(msgspec.Struct, frozen=True):
     """A file of a tree: `place` is the real file, `link` says that a link leads to it."""
 
     place: Path
     link: bool
 
 
-@dataclass(frozen=True)
-class RocmFiles:
+class RocmFiles(msgspec.Struct, frozen=True):
     """A ROCm as read; `files` by path from its root, `licences` and `boms` by the path they get in a wheel.
 
     `boms` are bills of materials. `version` is empty where the tree does not say it.
@@ -218,8 +215,7 @@ def _version(files: Mapping[str, TreeEntry], infos: Sequence[Path]) -> str:
     return ".".join(number[1] for number in numbers if number) if all(numbers) else ""
 
 
-@dataclass(frozen=True)
-class Library:
+class Library(msgspec.Struct, frozen=True):
     """A shared library of a tree; `path` is where it is shipped: its directory, under its SONAME."""
 
     path: str

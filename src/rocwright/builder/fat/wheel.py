@@ -7,7 +7,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
@@ -82,8 +81,7 @@ _WINDOW = 64 << 20
 _TEXTS = ("__init__.py", "_rocm_init.py", "version.py")
 
 
-@dataclass(frozen=True)
-class Binary:
+class Binary(msgspec.Struct, frozen=True):
     """A compiled member and where it is installed; `rpath` has the entries of RPATH or RUNPATH.
 
     `needed` are names of libraries or DLLs, `own` is what it is called itself. `split` says that its device
@@ -98,8 +96,7 @@ class Binary:
     split: bool = False
 
 
-@dataclass(frozen=True)
-class WheelFacts:
+class WheelFacts(msgspec.Struct, frozen=True):
     """A wheel: `platform` is `linux`, `windows`, or None where its tags tell neither.
 
     `texts` are modules directly below its packages that speak of version and ROCm.
@@ -135,8 +132,7 @@ def read_facts(path: Path, *, threads: int, work: Path | None = None) -> WheelFa
     return WheelFacts(wheel, platform_of(wheel.tags), binaries, texts, metadata)
 
 
-@dataclass(frozen=True)
-class _Reader:
+class _Reader(msgspec.Struct, frozen=True):
     """Inflates, digests and looks at one member; runs on any thread."""
 
     source: WheelStream

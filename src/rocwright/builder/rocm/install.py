@@ -9,9 +9,9 @@ import os
 import re
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 
+import msgspec
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
 
@@ -132,8 +132,7 @@ def require_python(environment: Environment) -> None:
 # -- pip
 
 
-@dataclass(frozen=True)
-class Install:
+class Install(msgspec.Struct, frozen=True):
     """One `pip install` of ROCm's packages.
 
     `reinstall` puts everything there anew; `report` is where pip writes what it installed, as JSON.
@@ -233,7 +232,7 @@ def _reason_of_index(environment: Environment, wanted: Install, failed: CommandF
     """
     if not_yet(failed.tail) in (None, BROKEN_OFF) or not remote_places(wanted.places):
         return ""
-    words = replace(wanted, dry=True, report=None).arguments()
+    words = msgspec.structs.replace(wanted, dry=True, report=None).arguments()
     before = log.stat().st_size
     # What it says ends in a long traceback, so the last lines are not enough.
     with contextlib.suppress(CommandFailed):

@@ -7,7 +7,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Literal
@@ -47,8 +46,7 @@ def exact_version(spec: str) -> str | None:
     return text[2:].strip() if exact else None
 
 
-@dataclass(frozen=True)
-class PlainPython(Environment):
+class PlainPython(Environment, frozen=True):
     """A Python that is no virtual environment, such as the system's; its program may have any name."""
 
     executable: Path

@@ -7,7 +7,6 @@ import os
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -48,8 +47,7 @@ class Content(msgspec.Struct, frozen=True):
         return hashlib.sha256(msgspec.json.encode([self.head, kept])).hexdigest()
 
 
-@dataclass(frozen=True)
-class SourceTree:
+class SourceTree(msgspec.Struct, frozen=True):
     """A checkout of a project, with its repository when it has one (or lies in one)."""
 
     directory: Path

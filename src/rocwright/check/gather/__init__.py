@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
+
+import msgspec
 
 from rocwright.check.facts import Facts
 from rocwright.check.gather.look import Look
@@ -75,7 +76,7 @@ def gather_all(paths: Sequence[Path], *, threads: int = 2) -> list[Facts]:
             with PythonReader({path: wheel.members}, only=marked) as late:
                 told += late.done().get(path, ())
         left = python.left.get(path)
-        done[path] = replace(facts, python=told, judged_by=python.minor, unjudged=left)
+        done[path] = msgspec.structs.replace(facts, python=told, judged_by=python.minor, unjudged=left)
     return [done[path] for path in paths]
 
 

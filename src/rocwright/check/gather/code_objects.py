@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+
+import msgspec
 
 from rocwright.binary.view import Mapped, View
 from rocwright.check.facts import KpackFacts, WrongCode
@@ -46,8 +47,7 @@ class Heads(Mapping[int, bytes]):
         return len(self.known)
 
 
-@dataclass(frozen=True)
-class Judge:
+class Judge(msgspec.Struct, frozen=True):
     """Compares code with what its container says it is for."""
 
     machines: Machines

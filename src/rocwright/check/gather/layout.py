@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import pairwise
+
+import msgspec
 
 from rocwright.check.facts import Fault
 from rocwright.system.files import pread
@@ -41,8 +42,7 @@ _UNICODE_PATH = 0x7075
 _HEAD = 5  # of that field: a version and a checksum
 
 
-@dataclass(frozen=True)
-class _Entry:
+class _Entry(msgspec.Struct, frozen=True):
     """A record of the directory, as far as its place in the file follows from it."""
 
     name: bytes
@@ -58,8 +58,7 @@ class _Entry:
         return self.name.decode("utf-8" if self.flags & UTF8_NAME else "cp437", "replace")
 
 
-@dataclass(frozen=True)
-class _Directory:
+class _Directory(msgspec.Struct, frozen=True):
     """Where the directory says that it is, and where it ends."""
 
     count: int

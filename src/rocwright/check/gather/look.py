@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
 from functools import cached_property
+
+import msgspec
 
 from rocwright.binary import elf as fmt
 from rocwright.binary.elf import Elf, read_elf
@@ -62,8 +63,7 @@ _GLOBALLY = (b"RTLD_GLOBAL", b"setdlopenflags")
 _WORD = re.compile(r"[0-9A-Za-z]+")
 
 
-@dataclass(frozen=True)
-class Found:
+class Found(msgspec.Struct, frozen=True):
     """What a member turned out to be; a library that is a database of a target is both."""
 
     elf: ElfFacts | None = None
@@ -83,13 +83,12 @@ def reads_further(head: bytes) -> bool:
     return head.startswith((fmt.MAGIC, _PE_MAGIC, KPACK_MAGIC, *_BUNDLES))
 
 
-@dataclass(frozen=True)
-class Look:
+class Look(msgspec.Struct, frozen=True, dict=True):
     """Looks at members, with the tables that say which names and headers mean which target."""
 
-    table: DeviceFiles = field(default_factory=lambda: load_table("device_files", DeviceFiles))
-    families: Families = field(default_factory=lambda: load_table("families", Families))
-    machines: Machines = field(default_factory=lambda: load_table("machines", Machines))
+    table: DeviceFiles = msgspec.field(default_factory=lambda: load_table("device_files", DeviceFiles))
+    families: Families = msgspec.field(default_factory=lambda: load_table("families", Families))
+    machines: Machines = msgspec.field(default_factory=lambda: load_table("machines", Machines))
 
     @cached_property
     def targets(self) -> frozenset[str]:
@@ -141,27 +140,27 @@ class Look:
                 return ElfFacts(name, problem=f"it is named like a library, but is {what}")
             if elf.kind in _LOADED and not elf.segments_of(fmt.PT_LOAD):
                 return ElfFacts(name, problem="its header says no segments that are loaded")
-            facts = replace(_elf_facts(name, elf), system=head[_SYSTEM])
+            facts = msgspec.structs.replace(_elf_facts(name, elf), system=head[_SYSTEM])
             if elf.kind in _LOADED:
-                facts = replace(facts, symbols=read_symbols(elf))
+                facts = msgspec.structs.replace(facts, symbols=read_symbols(elf))
         except InvalidInput as error:
             return ElfFacts(name, problem=plain(error, view))
         try:
             return self._device_code(facts, elf, view, kept)
         except InvalidInput as error:
-            return replace(facts, problem=plain(error, view))
+            return msgspec.structs.replace(facts, problem=plain(error, view))
 
     def _device_code(self, facts: ElfFacts, elf: Elf, view: View, kept: Kept | None) -> ElfFacts:
         section = elf.sections.get(MARKER_SECTION)
         if section is not None and section.type != fmt.SHT_NOBITS:
             marker = parse_marker(view.read_at(section.offset, section.size))
-            facts = _launching(replace(facts, marker=marker), elf, view)
+            facts = _launching(msgspec.structs.replace(facts, marker=marker), elf, view)
         fat = fatbin.fat_section(elf)
         if fat is None:
             return facts
         heads = Heads(view, kept.peeked if kept else {})
         bundles = scan_bundles(view, fat.offset, fat.offset + fat.size, heads)
-        return replace(
+        return msgspec.structs.replace(
             facts,
             targets=_targets(bundles),
             code_sizes=_code_sizes(bundles),
@@ -221,7 +220,7 @@ def _launching(facts: ElfFacts, elf: Elf, view: View) -> ElfFacts:
     if facts.marker is not None and not facts.marker.build:
         with suppress(InvalidInput):
             launches = kernels_of_wrappers(elf, view)
-    return replace(facts, wrappers=size // WRAPPER.size, launches=launches)
+    return msgspec.structs.replace(facts, wrappers=size // WRAPPER.size, launches=launches)
 
 
 def _unmerged(name: str, data: bytes) -> int | None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from queue import Queue
 from threading import Thread
 from types import TracebackType
+
+import msgspec
 
 from rocwright.binary.view import Mapped
 from rocwright.check.gather.look import NOTHING, Found, Look, reads_further
@@ -40,8 +41,7 @@ _ROOM = 1 << 10  # for the local header, whose extra field the directory does no
 _METHODS = (STORED, DEFLATED)
 
 
-@dataclass(frozen=True)
-class Batch:
+class Batch(msgspec.Struct, frozen=True):
     """Members to read in one go: neighbours in the file, or a single member; `weight` is bytes of memory."""
 
     members: tuple[WheelMember, ...]
@@ -53,8 +53,7 @@ class Batch:
         return sum(member.size for member in self.members)
 
 
-@dataclass(frozen=True)
-class Seen:
+class Seen(msgspec.Struct, frozen=True):
     """What became of a member: hex digest, and bytes if they were asked for; `damage` instead of all that.
 
     A member that no installer can read has neither.

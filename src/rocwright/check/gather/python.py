@@ -14,9 +14,10 @@ import tempfile
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from rocwright.check.facts import Import, PythonFacts
 from rocwright.check.gather import inside_python
@@ -254,4 +255,8 @@ def _facts(member: str, answer: Mapping[str, Any], *, names: bool) -> PythonFact
         Import(line, dots, module, None if names is None else tuple(names), raised)
         for line, dots, module, names, raised in answer["imports"]
     )
-    return None if not imports and facts == PythonFacts(member) else replace(facts, imports=imports)
+    return (
+        None
+        if not imports and facts == PythonFacts(member)
+        else msgspec.structs.replace(facts, imports=imports)
+    )

@@ -7,10 +7,10 @@ import stat
 import tarfile
 import zlib
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any, cast
 
+import msgspec
 from packaging.utils import InvalidSdistFilename, canonicalize_name, parse_sdist_filename
 from packaging.version import InvalidVersion
 
@@ -74,19 +74,19 @@ def gather_sdist(path: Path) -> Facts:
     facts = Facts(path, "sdist", project=canonicalize_name(name), version=str(version))
     try:
         with opened(path) as file, gzip.GzipFile(fileobj=file) as stream:
-            facts = replace(facts, size=identity_of(file.fileno()).size)
+            facts = msgspec.structs.replace(facts, size=identity_of(file.fileno()).size)
             if facts.size == 0:
-                return replace(facts, unreadable="it is empty")
+                return msgspec.structs.replace(facts, unreadable="it is empty")
             members, texts = _walk(_Bounded(stream, facts.size))
     except _Bomb as error:
-        return replace(facts, bomb=str(error))
+        return msgspec.structs.replace(facts, bomb=str(error))
     except _DAMAGE as error:
-        return replace(facts, unreadable=f"the archive is damaged: {error}")
+        return msgspec.structs.replace(facts, unreadable=f"the archive is damaged: {error}")
     except OSError as error:
-        return replace(facts, unreadable=reason(error))
+        return msgspec.structs.replace(facts, unreadable=reason(error))
     folder = _folder(path.name.removesuffix(".tar.gz"), texts)
     own = {name.partition("/")[2]: data for name, data in texts.items() if name.startswith(f"{folder}/")}
-    return replace(
+    return msgspec.structs.replace(
         facts,
         members=members,
         headers=read_headers(own.pop("PKG-INFO", None)),

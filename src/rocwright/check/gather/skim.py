@@ -11,8 +11,9 @@ import re
 from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
+
+import msgspec
 
 from rocwright.binary.elf import MAGIC as ELF_MAGIC
 from rocwright.binary.view import View
@@ -146,8 +147,7 @@ class _Wanted:
         self.data = bytearray()
 
 
-@dataclass
-class Kept:
+class Kept(msgspec.Struct):
     """What was kept of a member while it streamed by.
 
     `head` and `tail` are its first and last bytes, the latter from `tail_at`. `spots` are some bytes at other
@@ -158,10 +158,10 @@ class Kept:
     head: bytes = b""
     tail: bytes = b""
     tail_at: int = 0
-    spots: dict[int, bytes] = field(default_factory=dict)
-    zeros: dict[int, int] = field(default_factory=dict)
-    peeked: dict[int, bytes] = field(default_factory=dict)
-    frames: dict[int, bytes] = field(default_factory=dict)
+    spots: dict[int, bytes] = msgspec.field(default_factory=dict)
+    zeros: dict[int, int] = msgspec.field(default_factory=dict)
+    peeked: dict[int, bytes] = msgspec.field(default_factory=dict)
+    frames: dict[int, bytes] = msgspec.field(default_factory=dict)
 
     def read_at(self, offset: int, length: int) -> bytes | None:
         """These bytes, None unless all of them were kept."""
@@ -180,8 +180,7 @@ class Kept:
         return None
 
 
-@dataclass(frozen=True)
-class StoredView:
+class StoredView(msgspec.Struct, frozen=True):
     """A stored member, read where it lies in the archive."""
 
     path: Path

@@ -6,10 +6,10 @@ import os
 import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 
+import msgspec
 from packaging.utils import InvalidWheelFilename
 from packaging.version import InvalidVersion
 
@@ -51,8 +51,7 @@ from rocwright.wheel.zipformat import (
 CHANGED = "it changed while it was read"
 
 
-@dataclass(frozen=True)
-class Opened:
+class Opened(msgspec.Struct, frozen=True):
     """A wheel whose directory was read; what is wrong already stands in `facts`, `members` are to be read."""
 
     facts: Facts
@@ -60,11 +59,10 @@ class Opened:
     members: tuple[WheelMember, ...] = ()
 
 
-@dataclass
-class Gathered:
+class Gathered(msgspec.Struct):
     """What came of a wheel's members so far; `failed` says why the rest cannot be had."""
 
-    seen: dict[WheelMember, Seen] = field(default_factory=dict)
+    seen: dict[WheelMember, Seen] = msgspec.field(default_factory=dict)
     failed: str | None = None
 
     def add(self, outcome: Sequence[Seen] | str) -> None:
@@ -93,17 +91,17 @@ def begin(path: Path) -> Opened:
     try:
         with opened(path) as stream:
             identity = identity_of(stream.fileno())
-            facts = replace(facts, size=identity.size)
+            facts = msgspec.structs.replace(facts, size=identity.size)
             if (why := too_large(stream.fileno())) is not None:
-                return Opened(replace(facts, unreadable=why))
+                return Opened(msgspec.structs.replace(facts, unreadable=why))
             with zipfile.ZipFile(stream) as archive:
                 members = members_of(archive)
-            facts = replace(facts, layout=layout_faults(stream.fileno()))
+            facts = msgspec.structs.replace(facts, layout=layout_faults(stream.fileno()))
     except DAMAGED as error:
-        return Opened(replace(facts, unreadable=_damage(error, facts.size)))
+        return Opened(msgspec.structs.replace(facts, unreadable=_damage(error, facts.size)))
     except OSError as error:
-        return Opened(replace(facts, unreadable=reason(error)))
-    facts = replace(facts, members=tuple(map(_member, members)), bomb=bomb(members))
+        return Opened(msgspec.structs.replace(facts, unreadable=reason(error)))
+    facts = msgspec.structs.replace(facts, members=tuple(map(_member, members)), bomb=bomb(members))
     return Opened(facts, identity, members if facts.bomb is None else ())
 
 
@@ -127,9 +125,13 @@ def read(
 def finish(wheel: Opened, gathered: Gathered) -> Facts:
     """The facts of a wheel whose members were all read."""
     if gathered.failed is not None:
-        return replace(wheel.facts, unreadable=gathered.failed)
+        return msgspec.structs.replace(wheel.facts, unreadable=gathered.failed)
     if not wheel.members:
-        return wheel.facts if wheel.facts.bomb else replace(wheel.facts, structure=_structure(wheel, {}))
+        return (
+            wheel.facts
+            if wheel.facts.bomb
+            else msgspec.structs.replace(wheel.facts, structure=_structure(wheel, {}))
+        )
     seen = [gathered.seen[member] for member in wheel.members]
     # Where a name is there twice, most readers find the last.
     texts = {one.member.name: one.text for one in seen if one.text is not None}
@@ -137,7 +139,7 @@ def finish(wheel: Opened, gathered: Gathered) -> Facts:
     folders = _dist_infos(wheel)
     dist_info = folders[0] if folders else ""
     found = [one.found for one in seen]
-    return replace(
+    return msgspec.structs.replace(
         wheel.facts,
         structure=_structure(wheel, texts),
         dist_infos=tuple(sorted(folders)),
@@ -212,8 +214,7 @@ def _record(dist_info: str, texts: Mapping[str, bytes], seen: Sequence[Seen]) ->
 _SIGNATURES = ("RECORD.jws", "RECORD.p7s")
 
 
-@dataclass(frozen=True)
-class Content:
+class Content(msgspec.Struct, frozen=True):
     """What a member was found to be: bytes, and hex sha256, None when it could not be read."""
 
     name: str

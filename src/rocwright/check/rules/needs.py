@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from functools import lru_cache
+
+import msgspec
 
 from rocwright.check.context import Context, Problem, Rule, parsed_requirements
 from rocwright.check.facts import ElfFacts, Facts
@@ -20,8 +21,7 @@ from rocwright.wheel.metadata import exact_version
 _SHOWN = 3
 
 
-@dataclass(frozen=True)
-class Missing:
+class Missing(msgspec.Struct, frozen=True):
     """Nothing here holds the library; `sure` when no package that is not looked at can bring it."""
 
     sure: bool

@@ -6,7 +6,8 @@ import os
 import shlex
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+
+import msgspec
 
 from rocwright.cli.emulate import Emulate, chosen, require_asked
 from rocwright.cli.gputest.options import Gpus, Output
@@ -67,7 +68,7 @@ def smoke_emulated(
             next_step="leave out what stands behind `--`, or name an environment with torch: --python",
         )
     emulators, runtime = chosen(emulate, interpreter)
-    setting = replace(setting, python=interpreter)
+    setting = msgspec.structs.replace(setting, python=interpreter)
     if output.dry_run:
         yield runs_reply([_shown(emulate, one, has, setting, table, output) for one in emulators])
         return
@@ -101,7 +102,7 @@ def _tested(
         return test_torch(
             played_,
             smoke_tests(),
-            replace(setting, config=config),
+            msgspec.structs.replace(setting, config=config),
             table,
             output.families(),
             output.generic(),

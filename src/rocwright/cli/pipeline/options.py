@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
+import msgspec
 from cyclopts import Parameter
 
 from rocwright.cli.options import OptionalCount, Text, Words
@@ -78,7 +79,7 @@ def with_recorded(tables: Known, store: ObjectStore | None, run_id: str) -> Know
     from rocwright.system import console
 
     recorded = recorded_for(store, run_id, tables.levels.shards.kept, console.say)
-    return replace(tables, recorded=recorded)
+    return msgspec.structs.replace(tables, recorded=recorded)
 
 
 @Parameter(name="*")

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+import msgspec
 
 from rocwright.errors import InvalidData
 
 _SPAN = re.compile(r"`(?P<code>[^`]+)`|\[(?P<text>[^]]+)\]\((?P<address>[^)\s]*(?: [^)\s]+)*)\)")
 
 
-@dataclass(frozen=True)
-class Markup:
+class Markup(msgspec.Struct, frozen=True):
     """What a text needs to become a page: where references lead, and the version of each library.
 
     `version_set` is the set that reStructuredText refers to instead of a version.
@@ -25,7 +25,7 @@ class Markup:
     addresses: Mapping[str, str]
     labels: Mapping[str, str]
     version_set: str
-    versions: Mapping[str, str] = field(default_factory=dict)
+    versions: Mapping[str, str] = msgspec.field(default_factory=dict)
 
     def web(self, address: str) -> str:
         """Where an address leads on the web; raises `InvalidData` for a project that is not known."""

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from difflib import get_close_matches
 
+import msgspec
 from packaging.version import Version
 
 from rocwright.compat.claimed.facts import Facts, find_conflicts, in_words
@@ -18,23 +18,20 @@ from rocwright.model.compat import TorchRow
 from rocwright.model.compat_releases import RocmRelease, Statement
 
 
-@dataclass(frozen=True)
-class Text:
+class Text(msgspec.Struct, frozen=True):
     """A paragraph; a `note` stands out."""
 
     text: str
     note: bool = False
 
 
-@dataclass(frozen=True)
-class Bullets:
+class Bullets(msgspec.Struct, frozen=True):
     """A list."""
 
     items: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class Table:
+class Table(msgspec.Struct, frozen=True):
     """A table; every row has as many cells as the head."""
 
     head: tuple[str, ...]
@@ -45,8 +42,7 @@ Block = Text | Bullets | Table
 _ISSUE = re.compile(r"https://github\.com/([^/]+/[^/]+)/(?:issues|pull)/([0-9]+)")
 
 
-@dataclass(frozen=True)
-class Section:
+class Section(msgspec.Struct, frozen=True):
     """A heading, what stands below it, and sections inside; other pages refer to it by its `label`."""
 
     id: str

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import lru_cache
 from itertools import combinations
@@ -38,8 +37,7 @@ class Gpu(msgspec.Struct, frozen=True):
     product: bool = False
 
 
-@dataclass(frozen=True)
-class Vocabulary:
+class Vocabulary(msgspec.Struct, frozen=True):
     """Phrases by what they mean. A phrase is known by its letters: `rx 7900-xtx` is `rx7900xtx`."""
 
     subjects: Mapping[str, tuple[Subject, ...]]

@@ -6,9 +6,10 @@ import os
 import re
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
+
+import msgspec
 
 from rocwright.compat.detector import detect
 from rocwright.compat.doctor.facts import Device, DoctorTable, LibraryPlace, Machine, SystemRocm
@@ -31,8 +32,7 @@ _BLOCKING = re.compile(r"^\s*(?:blacklist|install)\s+amdgpu\b", re.MULTILINE)
 _SIZES = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
 
-@dataclass(frozen=True)
-class User:
+class User(msgspec.Struct, frozen=True):
     """Whose rights count: a name, and the numbers of the groups of this process."""
 
     name: str

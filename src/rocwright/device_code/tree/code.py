@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+import msgspec
 
 from rocwright.binary import elf as fmt
 from rocwright.binary.elf import Elf, read_elf
@@ -31,8 +32,7 @@ _TRACES = (
 )
 
 
-@dataclass(frozen=True)
-class Code:
+class Code(msgspec.Struct, frozen=True):
     """One code object: `kernel` and `index` as an archive names it, `size` in bytes.
 
     `index` is None where no wrapper is known to lead there; `place` is the file offset of bundle or frame.
@@ -46,8 +46,7 @@ class Code:
     form: str
 
 
-@dataclass(frozen=True)
-class DeviceFile:
+class DeviceFile(msgspec.Struct, frozen=True):
     """A file with device code, or with a marker that leads to it.
 
     `name` is for people, `path` the file or the wheel with its `member`. `kind` is `fat`, `split` or
@@ -77,8 +76,7 @@ class DeviceFile:
         return {target: (count[target], size[target]) for target in sorted(count)}
 
 
-@dataclass(frozen=True)
-class Listing:
+class Listing(msgspec.Struct, frozen=True):
     """The files with device code, and what is wrong with others."""
 
     files: tuple[DeviceFile, ...]
@@ -238,7 +236,7 @@ def _split(
     )
     kernel = kernel_of(found)
     code = tuple(c for archive in archives for c in read(archive) if c.kernel == kernel)
-    return replace(found, code=code), file, archives
+    return msgspec.structs.replace(found, code=code), file, archives
 
 
 def kernel_of(found: DeviceFile) -> str | None:

@@ -6,9 +6,10 @@ import hashlib
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
 from itertools import cycle
 from pathlib import Path
+
+import msgspec
 
 from rocwright.binary.elf import MAGIC as ELF_MAGIC
 from rocwright.binary.elf import read_elf
@@ -26,8 +27,7 @@ _UNSAFE = re.compile(r"[^0-9A-Za-z.+:@=#-]")
 _LONGEST = 180  # bytes; file systems take 255, and a partial file's name is longer
 
 
-@dataclass(frozen=True)
-class Extracted:
+class Extracted(msgspec.Struct, frozen=True):
     """A code object that was written to `path`; `source` is the file it came from."""
 
     path: Path
@@ -38,8 +38,7 @@ class Extracted:
     size: int
 
 
-@dataclass(frozen=True)
-class Extraction:
+class Extraction(msgspec.Struct, frozen=True):
     """What was written, and the split files whose archives were not found.
 
     `unlike` says of each archive that is not the one that a file beside it names, why.

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from rocwright.binary.elf import is_elf, read_elf
 from rocwright.device_code import fatbin
@@ -43,8 +44,7 @@ from rocwright.system.files import CHUNK
 _MOST_NAMED = 10
 
 
-@dataclass(frozen=True)
-class TreeMerge:
+class TreeMerge(msgspec.Struct, frozen=True):
     """What was written: directory name → what it holds.
 
     `absent` names, for a family's directory, targets that other artifacts have code for and this one has not.

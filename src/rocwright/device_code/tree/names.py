@@ -6,8 +6,9 @@ import functools
 import os
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from rocwright.data import load_table
 from rocwright.errors import InvalidInput
@@ -23,8 +24,7 @@ def printable(path: str | os.PathLike[str]) -> str:
     return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
-@dataclass(frozen=True)
-class Tables:
+class Tables(msgspec.Struct, frozen=True):
     """The facts that tell device files and their targets."""
 
     device_files: DeviceFiles
@@ -75,8 +75,7 @@ def _members(word: str) -> tuple[str, ...]:
     return base_targets(target for target in known.targets if re.fullmatch(pattern, target))
 
 
-@dataclass(frozen=True)
-class Artifact:
+class Artifact(msgspec.Struct, frozen=True):
     """An artifact directory `<name>_<component>_<target>`; `stem` is the name and component."""
 
     root: Path

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+import msgspec
 
 from rocwright.binary.view import mapped
 from rocwright.device_code.kpack import DIRECTORY, SUFFIX, read_archive
@@ -28,16 +29,14 @@ from rocwright.model.gpu import InvalidTarget, base_targets
 _UNSAFE = re.compile(r"[^0-9A-Za-z.+-]+")
 
 
-@dataclass(frozen=True)
-class Input:
+class Input(msgspec.Struct, frozen=True):
     """A tree to split, and the prefixes in it that an installation lays over each other."""
 
     root: Path
     prefixes: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class Group:
+class Group(msgspec.Struct, frozen=True):
     """Trees that become one set of directories, called `<lead><word>`; `name` begins its archives."""
 
     name: str
@@ -67,8 +66,7 @@ def safe_name(name: str) -> str:
     return _UNSAFE.sub("-", name).strip("-.") or "rocm"
 
 
-@dataclass(frozen=True)
-class Placed:
+class Placed(msgspec.Struct, frozen=True):
     """A node, the prefix it lies in (None: in none), the word of its directory, and why it got none."""
 
     node: Node
@@ -108,13 +106,14 @@ def _place(node: Node, item: Input) -> Placed:
     above, _, name = placed.inside.rpartition("/")
     if above.rpartition("/")[2] == DIRECTORY and name.endswith(SUFFIX) and not node.is_link:
         word = _archived(node)
-        return replace(placed, word=word) if word else replace(placed, unplaced="serves no single target")
+        told = {"word": word} if word else {"unplaced": "serves no single target"}
+        return msgspec.structs.replace(placed, **told)
     if is_origin(placed.inside) and not node.is_link:
-        return replace(placed, word=_part(node))
+        return msgspec.structs.replace(placed, word=_part(node))
     found = classify(placed.inside, tables().device_files, tables().targets)
     if isinstance(found, Unplaced):
-        return replace(placed, unplaced=f"{found.word} {found.reason}")
-    return replace(placed, word=_word(found)) if found else placed
+        return msgspec.structs.replace(placed, unplaced=f"{found.word} {found.reason}")
+    return msgspec.structs.replace(placed, word=_word(found)) if found else placed
 
 
 def _word(found: DeviceFile) -> str:

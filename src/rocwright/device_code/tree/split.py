@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
+
+import msgspec
 
 from rocwright.binary.elf import SUPPORTED
 from rocwright.binary.view import mapped
@@ -40,8 +41,7 @@ from rocwright.model.gpu import base_targets, parse_target
 from rocwright.system.files import sha256_file
 
 
-@dataclass(frozen=True)
-class GroupSplit:
+class GroupSplit(msgspec.Struct, frozen=True):
     """What became of one artifact or prefix.
 
     `name` begins the file names of its archives. `parts` maps a directory in the output to what it holds.
@@ -63,8 +63,7 @@ class GroupSplit:
     dropped: Mapping[str, int]
 
 
-@dataclass(frozen=True)
-class TreeSplit:
+class TreeSplit(msgspec.Struct, frozen=True):
     """What became of a tree: one group for a prefix or an artifact, several for a directory of artifacts.
 
     `ignored` are entries of a directory of artifacts that are none; they are in no output.
@@ -164,8 +163,7 @@ def _split(
     )
 
 
-@dataclass
-class _Work:
+class _Work(msgspec.Struct):
     """One run over the placed nodes, and what it found."""
 
     group: Group
@@ -174,13 +172,13 @@ class _Work:
     wanted: frozenset[str] | None
     note: Callable[[str], None]
     objects: int = 0
-    kept: list[Remark] = field(default_factory=list)
-    already: list[str] = field(default_factory=list)
-    dropped: Counter[str] = field(default_factory=Counter)
-    homes: dict[str, tuple[str, Path]] = field(default_factory=dict)
+    kept: list[Remark] = msgspec.field(default_factory=list)
+    already: list[str] = msgspec.field(default_factory=list)
+    dropped: Counter[str] = msgspec.field(default_factory=Counter)
+    homes: dict[str, tuple[str, Path]] = msgspec.field(default_factory=dict)
     """Full target → the prefix for its archive and the tree this prefix is in."""
-    builds: dict[str, str] = field(default_factory=dict)
-    databases: dict[str, tuple[str, Path]] = field(default_factory=dict)
+    builds: dict[str, str] = msgspec.field(default_factory=dict)
+    databases: dict[str, tuple[str, Path]] = msgspec.field(default_factory=dict)
     """Word of a part with databases → the first prefix that they are in, and its tree."""
 
     def plans(self) -> Iterator[LibraryPlan]:
@@ -251,14 +249,14 @@ class _Work:
                 if entry.target and entry not in entries:
                     self.dropped[entry.target] += len(indices)
             if entries:
-                bundles.append((replace(bundle, entries=tuple(entries)), indices))
+                bundles.append((msgspec.structs.replace(bundle, entries=tuple(entries)), indices))
         if not bundles:
             raise InvalidInput(
                 f"{plan.file.path.name} has no code for {' '.join(sorted(self.wanted))}",
                 where=printable(plan.file.path),
                 next_step=f"it has code for {' '.join(plan.targets)}: ask for one of them, or leave it out",
             )
-        return replace(plan, bundles=tuple(bundles))
+        return msgspec.structs.replace(plan, bundles=tuple(bundles))
 
     def _counted(self, item: Placed, plan: LibraryPlan) -> LibraryPlan:
         self.note(f"splitting {printable(item.node.path)}: {plan.objects} code objects")

@@ -9,9 +9,10 @@ import shutil
 import stat
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
+
+import msgspec
 
 from rocwright.device_code.tree.names import GENERIC, MANIFEST, in_order, manifest, printable, served
 from rocwright.errors import InvalidInput, UsageError
@@ -20,16 +21,14 @@ from rocwright.system.files import CHUNK, atomic_directory, remove_tree
 _NO_RANGE_COPY = (errno.EXDEV, errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP, errno.EPERM, errno.EBADF)
 
 
-@dataclass(frozen=True)
-class Part:
+class Part(msgspec.Struct, frozen=True):
     """What one directory holds: files and links, and the bytes of its files (hard links count once)."""
 
     files: int
     bytes: int
 
 
-@dataclass(frozen=True)
-class Remark:
+class Remark(msgspec.Struct, frozen=True):
     """Something to tell about one path."""
 
     path: str
@@ -39,8 +38,7 @@ class Remark:
 # Reading a tree.
 
 
-@dataclass(frozen=True)
-class Node:
+class Node(msgspec.Struct, frozen=True):
     """A file, symbolic link or directory below `root`; `path` is relative to it, with forward slashes."""
 
     root: Path

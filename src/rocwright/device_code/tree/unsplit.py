@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
+
+import msgspec
 
 from rocwright.device_code.kpack import DIRECTORY, SUFFIX, Archive, read_archive
 from rocwright.device_code.origin import (
@@ -38,8 +39,7 @@ from rocwright.system.files import sha256_file
 WORD = "fat"
 
 
-@dataclass(frozen=True)
-class TreeUnsplit:
+class TreeUnsplit(msgspec.Struct, frozen=True):
     """What was written: directory name → what it holds, nothing after a dry run.
 
     `libraries` were set back; `orphans` are archives with code of libraries that are not there.
@@ -60,8 +60,7 @@ class TreeUnsplit:
         return sum(one.identical for one in self.libraries)
 
 
-@dataclass(frozen=True)
-class _Root:
+class _Root(msgspec.Struct, frozen=True):
     """A directory of a tree, with the prefixes that an installation lays over each other."""
 
     word: str
@@ -75,14 +74,13 @@ class _Root:
         return path[len(longest) + 1 :] if longest else path
 
 
-@dataclass
-class _FatTree:
+class _FatTree(msgspec.Struct):
     """One tree to be: its name, its parts, and what becomes of the libraries in them, by path."""
 
     name: str
     roots: list[_Root]
-    plans: dict[Path, FatPlan] = field(default_factory=dict)
-    orphans: list[str] = field(default_factory=list)
+    plans: dict[Path, FatPlan] = msgspec.field(default_factory=dict)
+    orphans: list[str] = msgspec.field(default_factory=list)
 
     def chosen(self, targets: Collection[str]) -> list[_Root]:
         """The parts for these targets (none: all)."""

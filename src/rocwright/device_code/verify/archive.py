@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict
-from dataclasses import dataclass, field
 from functools import cached_property
 
+import msgspec
 import zstandard
 
 from rocwright.binary.view import Mapped
@@ -25,8 +25,7 @@ _RESERVED = slice(16, 64)
 _TABLE_AT = slice(8, 16)
 
 
-@dataclass(frozen=True)
-class Shelf:
+class Shelf(msgspec.Struct, frozen=True, dict=True):
     """A readable archive: its one target, and its entries by ordinal."""
 
     source: Source
@@ -113,8 +112,7 @@ def label(entry: Entry) -> str:
 # Code objects.
 
 
-@dataclass(frozen=True)
-class UnpackJob:
+class UnpackJob(msgspec.Struct, frozen=True):
     """A stored code object to unpack, with the original's bytes when there is one to compare with.
 
     `entries` are those that are compared: all have the same size.
@@ -126,17 +124,16 @@ class UnpackJob:
     expected: memoryview | None = None
 
 
-@dataclass
-class UnpackOutcome:
+class UnpackOutcome(msgspec.Struct):
     """What came of a job: rule, file and cause of what is wrong; bytes unpacked; entries proven identical.
 
     `kernels` are told where the archive does not name the build that its code is of.
     """
 
-    faults: list[tuple[str, str, str]] = field(default_factory=list)
+    faults: list[tuple[str, str, str]] = msgspec.field(default_factory=list)
     unpacked: int = 0
     identical: int = 0
-    kernels: Kernels = field(default_factory=dict)
+    kernels: Kernels = msgspec.field(default_factory=dict)
 
 
 class Unpacker:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import pairwise
+
+import msgspec
 
 from rocwright.binary import elf as fmt
 from rocwright.binary.elf import Elf, read_elf
@@ -31,8 +32,7 @@ _MACHINE = slice(18, 20)
 _LOW = 0xFFFFFFFF
 
 
-@dataclass(frozen=True)
-class SplitLibrary:
+class SplitLibrary(msgspec.Struct, frozen=True):
     """A split library: its marker, and how many wrappers ask for code."""
 
     source: Source

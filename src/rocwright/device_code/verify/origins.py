@@ -8,7 +8,8 @@ from __future__ import annotations
 import hashlib
 import posixpath
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from rocwright.device_code.origin import (
     LARGEST_ORIGIN,
@@ -29,8 +30,7 @@ from rocwright.errors import InvalidInput
 from rocwright.model.gpu import base_targets
 
 
-@dataclass(frozen=True)
-class Said:
+class Said(msgspec.Struct, frozen=True):
     """A file beside archives and what it says."""
 
     source: Source

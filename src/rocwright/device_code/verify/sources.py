@@ -11,9 +11,9 @@ import os
 import posixpath
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
 from packaging.utils import canonicalize_name
 
 from rocwright.binary.elf import read_elf
@@ -27,8 +27,7 @@ from rocwright.model.gpu import is_target
 from rocwright.system.files import walk_files
 
 
-@dataclass(frozen=True)
-class Tree:
+class Tree(msgspec.Struct, frozen=True):
     """Sources that are installed together.
 
     `parts` says that host and targets are apart, so each file must be in the right one; `whole` that every

@@ -5,8 +5,9 @@ from __future__ import annotations
 import posixpath
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
+
+import msgspec
 
 from rocwright.binary.elf import read_elf
 from rocwright.device_code.kernels import kernels_of_wrappers
@@ -22,8 +23,7 @@ from rocwright.errors import InvalidInput
 Spots = dict[tuple[int, str], tuple[Shelf, Entry]]
 
 
-@dataclass(frozen=True)
-class Known:
+class Known(msgspec.Struct, frozen=True, dict=True):
     """What is kept of a split library: its place, its marker, the number of its wrappers."""
 
     source: Source

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import replace
 from pathlib import Path
+
+import msgspec
 
 from rocwright.data import load_table
 from rocwright.device_code.fatbin import Bundle, CodeObject, device_code
@@ -230,7 +231,7 @@ class _Tree:
                 wanted.update((index, code.target) for index in indices)
                 yield from self._weighed(self._jobs_of(spots, known, indices, code, data), code, bundle)
                 for target in repeated.get(code.target, ()):
-                    again = replace(code, target=target, size=0)
+                    again = msgspec.structs.replace(code, target=target, size=0)
                     wanted.update((index, target) for index in indices)
                     yield from self._weighed(self._jobs_of(spots, known, indices, again, data), code, bundle)
         for number, target in sorted(set(spots) - wanted):

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 
+import msgspec
 from packaging.requirements import InvalidRequirement, Requirement
 
 from rocwright import __version__
@@ -30,8 +30,7 @@ _LICENCE = re.compile(r"(licen[cs]e|copying|notice|authors)", re.IGNORECASE)
 _EXTRA = re.compile(r'extra == "device-([0-9a-z-]+)"')
 
 
-@dataclass(frozen=True)
-class DevicePackage:
+class DevicePackage(msgspec.Struct, frozen=True):
     """A wheel with device code for one base target and what it owns, or the files of a group of targets.
 
     `archives` are full targets (`gfx90a:xnack-`) with an archive each, `files` the members that move.
@@ -282,7 +281,7 @@ def without_offers(wheel: Wheel, text: bytes) -> bytes:
 
 def with_offers(wheel: Wheel, text: bytes, devices: tuple[DevicePackage, ...]) -> bytes:
     """METADATA of a host that offers `devices`; `text` is one without offers."""
-    plain = replace(wheel, metadata=parse_metadata(text))
+    plain = msgspec.structs.replace(wheel, metadata=parse_metadata(text))
     return host_metadata(plain, text, devices)
 
 

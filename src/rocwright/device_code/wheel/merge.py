@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from rocwright.device_code.origin import SplitOrigin, limited, pack_origin
 from rocwright.device_code.wheel.builds import require_same_build
@@ -40,8 +41,7 @@ _MOST_NAMED = 10
 _WINDOW = 64 << 20
 
 
-@dataclass(frozen=True)
-class MergedWheel:
+class MergedWheel(msgspec.Struct, frozen=True):
     """A written wheel; `size` in bytes.
 
     `family` is the one it was merged for. `targets` are the base targets of the device code in it: none for
@@ -55,8 +55,7 @@ class MergedWheel:
     changed: bool
 
 
-@dataclass(frozen=True)
-class WheelMerge:
+class WheelMerge(msgspec.Struct, frozen=True):
     """What was written; `missing` are file names of device wheels that a host offers and that were not given.
 
     With families, `missing` is empty: what a family needs was there.

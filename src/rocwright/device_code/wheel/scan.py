@@ -10,9 +10,10 @@ import hashlib
 import io
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
+
+import msgspec
 
 from rocwright.binary import elf as fmt
 from rocwright.binary.elf import read_elf
@@ -38,8 +39,7 @@ _PE_SECTION = b".hip_fat"
 _PE_HEAD = 4096
 
 
-@dataclass
-class Scan:
+class Scan(msgspec.Struct):
     """What a wheel holds.
 
     `digests` are the hex sha256 of all members. `fat` are libraries with device code, `further` those whose
@@ -47,12 +47,12 @@ class Scan:
     the reason why it stays in the host.
     """
 
-    digests: dict[str, str] = field(default_factory=dict)
-    fat: dict[str, Mapped] = field(default_factory=dict)
-    further: dict[str, Mapped] = field(default_factory=dict)
-    databases: dict[str, DeviceFile] = field(default_factory=dict)
-    kept: dict[str, str] = field(default_factory=dict)
-    unplaced: dict[str, str] = field(default_factory=dict)
+    digests: dict[str, str] = msgspec.field(default_factory=dict)
+    fat: dict[str, Mapped] = msgspec.field(default_factory=dict)
+    further: dict[str, Mapped] = msgspec.field(default_factory=dict)
+    databases: dict[str, DeviceFile] = msgspec.field(default_factory=dict)
+    kept: dict[str, str] = msgspec.field(default_factory=dict)
+    unplaced: dict[str, str] = msgspec.field(default_factory=dict)
     undigested: int = 0
 
 
@@ -118,8 +118,7 @@ def _wrong(wheel: Wheel, name: str, what: str) -> InvalidWheel:
     )
 
 
-@dataclass(frozen=True)
-class _Read:
+class _Read(msgspec.Struct, frozen=True):
     """A member that was read: `file` where it is a library with device code."""
 
     member: WheelMember

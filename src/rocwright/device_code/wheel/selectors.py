@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from rocwright.data import load_table
 from rocwright.device_code.wheel.device_wheel import DevicePackage, offered, selector_of
@@ -28,8 +29,7 @@ _GENERATOR = "rocwright"
 _VALUE = re.compile(r"[a-z0-9_.]+")
 
 
-@dataclass(frozen=True)
-class Selector:
+class Selector(msgspec.Struct, frozen=True):
     """A wheel that chooses: `target` and `package` (what it requires) are None where it chooses nothing.
 
     `label` is None for the plain wheel. `host` is the project that has its code in the packages.
@@ -50,8 +50,7 @@ class Selector:
         return name if self.label is None else with_label(name, self.label)
 
 
-@dataclass(frozen=True)
-class DeviceChoice:
+class DeviceChoice(msgspec.Struct, frozen=True):
     """The selectors of hosts of one project and version, and what each of these hosts has to require."""
 
     project: str

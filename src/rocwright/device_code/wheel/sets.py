@@ -9,10 +9,10 @@ import hashlib
 import posixpath
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
+import msgspec
 from packaging.requirements import Requirement
 
 from rocwright.binary import elf as fmt
@@ -52,8 +52,7 @@ _MOST_NAMED = 10
 _WINDOW = 64 << 20
 
 
-@dataclass(frozen=True)
-class SplitSet:
+class SplitSet(msgspec.Struct, frozen=True):
     """The hosts of one file name from all builds, and their device wheels.
 
     `packages` are what these hosts offer together, `devices` those given: file name → each build's.
@@ -182,8 +181,7 @@ def required(wheel: Wheel) -> set[str]:
     return {normalized_name(Requirement(line).name) for line in wheel.metadata.requires_dist}
 
 
-@dataclass(frozen=True)
-class VerifiedWheel:
+class VerifiedWheel(msgspec.Struct, frozen=True):
     """A wheel that was read whole: the sha256 (hex) of each member."""
 
     wheel: Wheel

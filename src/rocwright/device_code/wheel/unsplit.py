@@ -9,8 +9,9 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from rocwright.binary.view import spooled
 from rocwright.device_code.kpack import SUFFIX, Archive, read_archive
@@ -41,8 +42,7 @@ from rocwright.wheel.stream import WheelStream, opened
 from rocwright.wheel.write import BytesSource, FileSource, Member, Taken, check_names, write_members
 
 
-@dataclass(frozen=True)
-class UnsplitWheel:
+class UnsplitWheel(msgspec.Struct, frozen=True):
     """A fat wheel; `size` in bytes, 0 after a dry run.
 
     `libraries` were set back, `files` of device wheels, such as databases, came in beside them. `missing` are
@@ -56,8 +56,7 @@ class UnsplitWheel:
     missing: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class WheelUnsplit:
+class WheelUnsplit(msgspec.Struct, frozen=True):
     """What was written, in the order of the hosts' names."""
 
     wheels: tuple[UnsplitWheel, ...]

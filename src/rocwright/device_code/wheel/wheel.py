@@ -6,7 +6,6 @@ Members that do not change are taken over as they are compressed. All wheels app
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 import msgspec
@@ -41,8 +40,7 @@ from rocwright.wheel.write import BytesSource, FileSource, Member, Taken, check_
 _SIGNATURES = ("RECORD.jws", "RECORD.p7s")
 
 
-@dataclass(frozen=True)
-class DeviceWheel:
+class DeviceWheel(msgspec.Struct, frozen=True):
     """A written device wheel: `target` is a base target or a group, `targets` its archives' full ones."""
 
     path: str
@@ -52,16 +50,14 @@ class DeviceWheel:
     files: int
 
 
-@dataclass(frozen=True)
-class Left:
+class Left(msgspec.Struct, frozen=True):
     """A member with device code that stays in the host, and why."""
 
     member: str
     reason: str
 
 
-@dataclass(frozen=True)
-class WheelSplit:
+class WheelSplit(msgspec.Struct, frozen=True):
     """What became of a wheel; sizes in bytes.
 
     `changed` is False for a wheel that is in the output as it was. `objects` counts code objects as the

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -22,8 +21,7 @@ Say = Callable[[str], None]
 NO_DISPATCH = "emulator::dispatch"
 
 
-@dataclass(frozen=True)
-class Played:
+class Played(msgspec.Struct, frozen=True):
     """A target that an emulator plays above a HIP runtime.
 
     `calibration` is what it is known to be right and wrong about; without one `why` says why there is none,

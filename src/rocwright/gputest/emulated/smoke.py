@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from pathlib import Path
+
+import msgspec
 
 from rocwright.emulator.session import emulated
 from rocwright.gputest.devices import probe, select
@@ -46,7 +47,7 @@ def test_torch(
     groups = select(facts, played.target, families, generic=generic)
     records = []
     with fresh_cache() as cache, emulated(played.emulator, played.target, played.runtime) as session:
-        here = replace(setting, facts=facts, miopen_cache=Path(cache), session=session)
+        here = msgspec.structs.replace(setting, facts=facts, miopen_cache=Path(cache), session=session)
 
         def weigh(results: tuple[CaseResult, ...]) -> tuple[tuple[CaseResult, ...], Emulated]:
             record = session.record()

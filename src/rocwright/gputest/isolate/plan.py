@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
+
+import msgspec
 
 from rocwright.emulator.session import Session
 from rocwright.errors import UsageError
@@ -29,8 +30,7 @@ _REFUSED: tuple[tuple[str, str], ...] = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Isolation:
+class Isolation(msgspec.Struct, frozen=True):
     """A run of tests in workers that may be lost.
 
     `files` are test files or node ids relative to `root`, where the workers run. Of their tests those of
@@ -48,7 +48,7 @@ class Isolation:
     end_s: float
     log_dir: Path
     pytest_args: tuple[str, ...] = ()
-    env: Mapping[str, str] = field(default_factory=dict)
+    env: Mapping[str, str] = msgspec.field(default_factory=dict)
     drop_env: tuple[str, ...] = ()
     workers: tuple[Mapping[str, str], ...] = ({},)
     entries: tuple[SkipEntry, ...] = ()
@@ -60,7 +60,7 @@ class Isolation:
 
     def under(self, session: Session) -> Isolation:
         """The same run with the GPU that an emulator plays, and none that is chosen among the machine's."""
-        return replace(
+        return msgspec.structs.replace(
             self,
             env={**self.env, **session.env},
             drop_env=tuple(sorted({*self.drop_env, *session.drop_env})),
@@ -69,8 +69,7 @@ class Isolation:
         )
 
 
-@dataclass(frozen=True)
-class Isolated:
+class Isolated(msgspec.Struct, frozen=True):
     """What a run gave, in the order of the files and of the tests in them.
 
     `complete` is false where tests were left out: stopped (`interrupted`), after -x, or without a worker.
@@ -85,7 +84,7 @@ class Isolated:
     interrupted: bool
     notes: tuple[str, ...]
     start_s: float = 0.0
-    collect_s: Mapping[str, float] = field(default_factory=dict)
+    collect_s: Mapping[str, float] = msgspec.field(default_factory=dict)
 
 
 def check_arguments(arguments: Sequence[str]) -> None:

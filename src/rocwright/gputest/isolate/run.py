@@ -15,8 +15,9 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
+
+import msgspec
 
 from rocwright.errors import Interrupted
 from rocwright.gputest.isolate.events import gone, hear, take
@@ -118,8 +119,7 @@ def run_recorded(
     return record
 
 
-@dataclass
-class Teller:
+class Teller(msgspec.Struct):
     """Progress as pytest shows it: a letter for each test, a line for each that is bad.
 
     With `each` there is a line for every test, with `live` what each printed or logged, below its line.
@@ -129,7 +129,7 @@ class Teller:
     each: bool = False
     live: bool = False
     count: int = 0
-    _letters: dict[str, str] = field(default_factory=dict)
+    _letters: dict[str, str] = msgspec.field(default_factory=dict)
 
     @classmethod
     def of(cls, say: Callable[[str], None], pytest_args: Sequence[str]) -> Teller:

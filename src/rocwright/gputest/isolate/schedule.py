@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+
+import msgspec
 
 # Seconds of a test of which nothing is known yet; of the tests that a worker is handed beforehand.
 _UNKNOWN_S = 0.01
@@ -15,15 +16,13 @@ _AHEAD_S = 0.25
 _MOST_AHEAD = 100
 
 
-@dataclass(frozen=True)
-class Collect:
+class Collect(msgspec.Struct, frozen=True):
     """Collect this file."""
 
     file: str
 
 
-@dataclass(frozen=True)
-class Hand:
+class Hand(msgspec.Struct, frozen=True):
     """Run these tests of a file that this worker has collected; `last`: nothing follows for now."""
 
     file: str
@@ -31,43 +30,39 @@ class Hand:
     last: bool = False
 
 
-@dataclass(frozen=True)
-class Last:
+class Last(msgspec.Struct, frozen=True):
     """Finish what was handed out."""
 
 
-@dataclass(frozen=True)
-class Renew:
+class Renew(msgspec.Struct, frozen=True):
     """End this worker; the next test wants a fresh worker."""
 
 
 Order = Collect | Hand | Last | Renew
 
 
-@dataclass
-class _File:
+class _File(msgspec.Struct):
     ids: tuple[str, ...] | None = None
     collect_s: float = 0.0
     shared: bool = True
     done: int = 0
     done_s: float = 0.0
     # Tests that a lost worker left, and those that are handed to nobody yet.
-    loose: list[deque[int]] = field(default_factory=list)
+    loose: list[deque[int]] = msgspec.field(default_factory=list)
 
     @property
     def test_s(self) -> float:
         return (self.done_s + _UNKNOWN_S) / (self.done + 1)
 
 
-@dataclass
-class _Place:
+class _Place(msgspec.Struct):
     """One worker, whichever process it is just now."""
 
     file: str = ""
-    rest: deque[int] = field(default_factory=deque)
-    handed: deque[int] = field(default_factory=deque)
+    rest: deque[int] = msgspec.field(default_factory=deque)
+    handed: deque[int] = msgspec.field(default_factory=deque)
     last: bool = False
-    collected: set[str] = field(default_factory=set)
+    collected: set[str] = msgspec.field(default_factory=set)
     fresh: bool = True
     again: bool = False
 

@@ -10,9 +10,10 @@ import socket
 import sys
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
+
+import msgspec
 
 from rocwright.gputest.environment import inside_directory
 from rocwright.gputest.isolate.plan import Isolation, grouped
@@ -29,8 +30,7 @@ _DUMP_S = 0.8
 State = Literal["starting", "ready", "collecting", "probing", "ending"]
 
 
-@dataclass(frozen=True)
-class Running:
+class Running(msgspec.Struct, frozen=True):
     """A test that was begun: file, index, when, and where its output begins in the log."""
 
     file: str

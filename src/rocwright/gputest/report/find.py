@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -29,15 +28,14 @@ from rocwright.system.files import walk_files
 _SHARD = re.compile(r"test-reports-(?P<config>.+)-(?P<shard>[0-9]+)-(?P<shards>[0-9]+)")
 
 
-@dataclass(frozen=True)
-class Places:
+class Places(msgspec.Struct, frozen=True):
     """Where reports lie, which runs have to report (`--expect`), and what is known of those that do not say
     it."""
 
     reports: tuple[Path, ...] = ()
     combined: tuple[Path, ...] = ()
     expect: tuple[str, ...] = ()
-    told: Ran = Ran("")  # noqa: RUF009 - frozen
+    told: Ran = Ran("")
 
     def read(self) -> tuple[tuple[Report, ...], tuple[Expected, ...] | None]:
         """The reports, and the expected runs; None where none are named.

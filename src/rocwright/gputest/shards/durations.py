@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from typing import Annotated, Literal
@@ -206,8 +205,7 @@ def summaries(durations: Durations) -> tuple[Summary, ...]:
     return tuple(found)
 
 
-@dataclass(frozen=True)
-class PlaceFacts:
+class PlaceFacts(msgspec.Struct, frozen=True):
     """What JUnit files do not say of the place that they are from; empty where nobody told it."""
 
     target: str = ""
@@ -226,8 +224,7 @@ class PlaceFacts:
         return TimingPlace(target_name(self.target), minor_of(self.torch), self.platform, self.config)
 
 
-@dataclass(frozen=True)
-class Taken:
+class Taken(msgspec.Struct, frozen=True):
     """Durations with those of more runs; `unread` says of each file below a directory why it is not in."""
 
     durations: Durations

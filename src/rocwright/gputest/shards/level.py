@@ -9,7 +9,8 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+
+import msgspec
 
 from rocwright.errors import InvalidInput
 from rocwright.gputest.shards.place import TimingPlace, target_name
@@ -23,8 +24,7 @@ NONE_OF_MINIATURE = f"{NONE_TO_RUN}: the miniature family has no test files of P
 _SHARD = re.compile(r"(?:(?P<config>[A-Za-z0-9][\w.-]*)-)?(?P<number>[1-9][0-9]*)of(?P<of>[1-9][0-9]*)")
 
 
-@dataclass(frozen=True)
-class ShardName:
+class ShardName(msgspec.Struct, frozen=True):
     """Which part of a level: of how many, of its own files or of a configuration of run_test.py."""
 
     config: str = ""
@@ -49,15 +49,14 @@ def parse_shard(text: str) -> ShardName:
     return ShardName(match["config"] or "", int(match["number"]), int(match["of"]))
 
 
-@dataclass(frozen=True)
-class Recorded:
+class Recorded(msgspec.Struct, frozen=True):
     """What earlier runs took: seconds by file, for each suite at each place.
 
     `runs` are those that it is taken from, `said` what is odd about them.
     """
 
     runs: tuple[str, ...] = ()
-    seconds: Mapping[tuple[str, TimingPlace], Mapping[str, float]] = field(default_factory=dict)
+    seconds: Mapping[tuple[str, TimingPlace], Mapping[str, float]] = msgspec.field(default_factory=dict)
     said: tuple[str, ...] = ()
 
     def of(

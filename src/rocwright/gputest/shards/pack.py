@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import groupby
 from statistics import median
+
+import msgspec
 
 from rocwright.errors import UsageError
 from rocwright.gputest.shards.durations import Durations, Timed
@@ -23,8 +24,7 @@ from rocwright.gputest.shards.place import TimingPlace
 _CUTS = (1.0, 0.5, 0.25, 0.125)
 
 
-@dataclass(frozen=True)
-class Sharded:
+class Sharded(msgspec.Struct, frozen=True):
     """The shards of a run, and what they were made by; `timed`: their weights are milliseconds."""
 
     shards: tuple[Shard, ...]
@@ -137,8 +137,7 @@ def _weighed(
     return [told.get(name) or FileWeight(name, usual) for name in names], True, said
 
 
-@dataclass(frozen=True)
-class FileWeight:
+class FileWeight(msgspec.Struct, frozen=True):
     """A test file: what its tests cost by node id, or, where they are not known, what it costs as a whole.
 
     `collect` is what it costs besides in every shard that has a part of it.
@@ -155,8 +154,7 @@ class FileWeight:
         return sum(max(cost, 1) for _, cost in self.tests) or max(self.weight, 1)
 
 
-@dataclass(frozen=True)
-class Shard:
+class Shard(msgspec.Struct, frozen=True, dict=True):
     """What one shard runs: of `files` all that is in `only` and not in `leave`.
 
     Both hold node ids, classes (`f.py::Class`) and files; an `only` of None is all of the files. Of the
@@ -184,8 +182,7 @@ class Shard:
         return not self._wanted.isdisjoint(above) and self._left.isdisjoint(above)
 
 
-@dataclass(frozen=True)
-class Packed:
+class Packed(msgspec.Struct, frozen=True):
     """The shards, and what keeps them apart: the longest piece that cannot be cut (empty: they are even)."""
 
     shards: tuple[Shard, ...]
@@ -198,22 +195,20 @@ class Packed:
         return _spread([shard.weight for shard in self.shards])
 
 
-@dataclass
-class _Piece:
+class _Piece(msgspec.Struct):
     """Tests of one file that stay together; `whole`: all of them."""
 
     file: str
     weight: int
-    ids: list[str] = field(default_factory=list)
+    ids: list[str] = msgspec.field(default_factory=list)
     whole: bool = True
     collect: int = 0
 
 
-@dataclass
-class _Filled:
+class _Filled(msgspec.Struct):
     weight: int = 0
-    pieces: list[_Piece] = field(default_factory=list)
-    files: set[str] = field(default_factory=set)
+    pieces: list[_Piece] = msgspec.field(default_factory=list)
+    files: set[str] = msgspec.field(default_factory=set)
 
     def with_(self, piece: _Piece) -> int:
         """The weight that it has with one piece more."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import date
 from difflib import get_close_matches
 from pathlib import PurePath
@@ -75,8 +74,7 @@ class SuitePlan(msgspec.Struct, frozen=True):
     notes: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class ShardRequest:
+class ShardRequest(msgspec.Struct, frozen=True):
     """What a plan is for.
 
     `targets` are targets, or `cpu`. `files` are those of unit tests, `usual` whether they are the table's.
@@ -92,7 +90,7 @@ class ShardRequest:
     python: str = ""
     rocm: str = ""
     files: tuple[str, ...] = ()
-    counts: Mapping[str, int] = field(default_factory=dict)
+    counts: Mapping[str, int] = msgspec.field(default_factory=dict)
     usual: bool = True
     durations: tuple[str, ...] = ()
     skips: tuple[str, ...] = ()

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
 from typing import Literal
@@ -63,8 +62,7 @@ class Audit(msgspec.Struct, frozen=True):
         return tuple(one.entry for one in self.entries if one.advice == "remove")
 
 
-@dataclass(frozen=True)
-class Bench:
+class Bench(msgspec.Struct, frozen=True):
     """Where tests are rerun: the setting, one of its targets (empty: the CPU), its processes' environment.
 
     `test_s` and `hang_s` are the seconds for a test, and for a test that by an entry hangs; `times` is how
@@ -79,7 +77,7 @@ class Bench:
     test_s: float
     hang_s: float
     times: int = 1
-    families: FamilyMembers = field(default_factory=families_table)
+    families: FamilyMembers = msgspec.field(default_factory=families_table)
 
     def collected(self, entries: Sequence[SkipEntry]) -> Collected:
         """The tests of the files that entries name, as this torch and GPU make them."""

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
 from datetime import date
 from typing import Literal
 
@@ -42,8 +41,7 @@ class ImportedEntries(msgspec.Struct, frozen=True):
     notes: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class _Tests:
+class _Tests(msgspec.Struct, frozen=True):
     """What a name stands for: no tests where there are none."""
 
     tests: tuple[str, ...]
@@ -51,8 +49,7 @@ class _Tests:
     note: str = ""
 
 
-@dataclass(frozen=True)
-class _Kept:
+class _Kept(msgspec.Struct, frozen=True):
     """What becomes an entry: the name that was met first, its tests, and everywhere that it holds."""
 
     listed: Listed
@@ -64,7 +61,9 @@ class _Kept:
         held = self.where.targets
         both = tuple(dict.fromkeys([*held, *targets])) if held and targets else ()
         said = self.listed if self.listed.comment else listed
-        return replace(self, listed=said, where=msgspec.structs.replace(self.where, targets=both))
+        return msgspec.structs.replace(
+            self, listed=said, where=msgspec.structs.replace(self.where, targets=both)
+        )
 
 
 def imported(

@@ -6,7 +6,6 @@ import os
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
@@ -24,8 +23,7 @@ from rocwright.system import process
 _FOLDER = "test/"
 
 
-@dataclass(frozen=True)
-class Collected:
+class Collected(msgspec.Struct, frozen=True):
     """Node ids relative to the directory of the tests, in order, and where they come from.
 
     `broken` are files whose tests are not known, with the reason.
@@ -33,7 +31,7 @@ class Collected:
 
     ids: tuple[str, ...]
     where: str
-    broken: Mapping[str, str] = field(default_factory=dict)
+    broken: Mapping[str, str] = msgspec.field(default_factory=dict)
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -184,8 +182,7 @@ def _collect_once(
         return msgspec.json.decode(answer.read_bytes(), type=_Answer)
 
 
-@dataclass(frozen=True)
-class TestTree:
+class TestTree(msgspec.Struct, frozen=True):
     """A PyTorch tree to collect tests in: interpreter, directory of the tests, environment."""
 
     python: Path

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
+
+import msgspec
 
 from rocwright.data import load_table, parse_table
 from rocwright.data.overlay import Overlay
@@ -24,8 +25,7 @@ _BUILT_IN = "data/skips.toml"
 _HEADER = re.compile(r"\s*\[\[\s*entry\s*\]\]\s*(#.*)?")
 
 
-@dataclass(frozen=True)
-class Origin:
+class Origin(msgspec.Struct, frozen=True):
     """Where an entry stands: the file's name, its text, the header of a row, and the row's number from 0."""
 
     file: str

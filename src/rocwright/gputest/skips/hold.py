@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import date
 from difflib import get_close_matches
 from typing import Literal
 
+import msgspec
 from packaging.specifiers import InvalidSpecifier, Specifier, SpecifierSet
 from packaging.version import Version
 
@@ -28,8 +28,7 @@ PLATFORMS = ("linux", "windows")
 _ALL = "all"
 
 
-@dataclass(frozen=True)
-class Place:
+class Place(msgspec.Struct, frozen=True):
     """A place that leaves things open: None stands for any; an empty text or tuple for none."""
 
     targets: tuple[str, ...] | None = None
@@ -244,6 +243,6 @@ def unknown_of(
     return {
         entry.id: "applies only to some targets, platforms or versions, and not all of these are given"
         for entry in entries
-        if where_fits(entry.where, replace(asked, platform=here.platform), families)
+        if where_fits(entry.where, msgspec.structs.replace(asked, platform=here.platform), families)
         and not where_fits(entry.where, here, families)
     }

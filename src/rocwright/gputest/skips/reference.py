@@ -13,8 +13,9 @@ import io
 import re
 import tokenize
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from rocwright.errors import InvalidInput
 
@@ -23,8 +24,7 @@ GENERIC = "generic.py"
 VARIABLE = "skip_tests"
 
 
-@dataclass(frozen=True)
-class Listed:
+class Listed(msgspec.Struct, frozen=True):
     """One name of a list: where it stands, the sections around it from outside, and the comment at it."""
 
     file: str
@@ -41,8 +41,7 @@ class Listed:
         return f"{self.file}:{self.line}"
 
 
-@dataclass(frozen=True)
-class Read:
+class Read(msgspec.Struct, frozen=True):
     """What files hold, in order, and what in them can hardly be meant."""
 
     listed: tuple[Listed, ...]
@@ -115,8 +114,7 @@ def _assigned(tree: ast.Module, path: Path) -> ast.expr:
     )
 
 
-@dataclass(frozen=True)
-class _ScriptReader:
+class _ScriptReader(msgspec.Struct, frozen=True):
     path: Path
     torch: str
     comments: Mapping[int, str]

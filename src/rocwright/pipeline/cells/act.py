@@ -6,7 +6,6 @@ import os
 import platform
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -190,7 +189,10 @@ class _Work:
 def _reachable(steps: Sequence[Step], values: Mapping[str, msgspec.Struct]) -> list[Step]:
     """Steps without those of their needs that gave no result."""
     there = {*values, *(step.id for step in steps)}
-    return [replace(step, needs=tuple(need for need in step.needs if need in there)) for step in steps]
+    return [
+        msgspec.structs.replace(step, needs=tuple(need for need in step.needs if need in there))
+        for step in steps
+    ]
 
 
 class _Told(Progress):

@@ -8,9 +8,11 @@ import time
 from bisect import insort
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import InitVar, dataclass, field, replace
+from dataclasses import InitVar, dataclass, field
 from itertools import count
 from operator import attrgetter
+
+import msgspec
 
 from rocwright.errors import Interrupted, UsageError
 from rocwright.model.plan import Cell, Plan
@@ -29,8 +31,7 @@ _LAST_LOOK_S = 10.0
 _GRACE_S = 5.0
 
 
-@dataclass(frozen=True)
-class Ran:
+class Ran(msgspec.Struct, frozen=True):
     """How the cells ended, by id and in order, and what went wrong; `wall_s` of the whole in seconds."""
 
     records: dict[str, Record]
@@ -43,15 +44,13 @@ class Ran:
             raise problem
 
 
-@dataclass
-class _Ended:
+class _Ended(msgspec.Struct):
     cell: Cell
     record: Record | None = None
     problem: BaseException | None = None
 
 
-@dataclass(eq=False)
-class _Waiting:
+class _Waiting(msgspec.Struct, eq=False):
     """A cell to be done, in its turn: not before a time, where somebody else is at it.
 
     `needs` says how many of the run's cells have to end before.
@@ -100,7 +99,7 @@ class _Run:
             if not ready:
                 return
             at_once = min(self.machine.jobs, len(self.running) + len(ready))
-            machine = replace(self.machine, jobs=max(1, self.machine.jobs // at_once))
+            machine = msgspec.structs.replace(self.machine, jobs=max(1, self.machine.jobs // at_once))
             one = ready[0]
             self.free.remove(one)
             self.running[one.cell.id] = one

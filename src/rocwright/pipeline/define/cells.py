@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache, cached_property
 from graphlib import CycleError, TopologicalSorter
 from itertools import product
 from operator import attrgetter
+
+import msgspec
 
 from rocwright.errors import InvalidInput
 from rocwright.model.plan import Cell, Group, Job, cell_digest
@@ -27,8 +28,7 @@ def _whole(family: str) -> tuple[str, ...]:
     return ("",)
 
 
-@dataclass(frozen=True)
-class Row:
+class Row(msgspec.Struct, frozen=True, dict=True):
     """One build: a place on all axes but those of single parts, families and shards.
 
     `here` is the group as this branch has it, where that is not all of it; `shards` are those of its tests,

@@ -6,7 +6,6 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
 from typing import get_args
@@ -31,8 +30,7 @@ from rocwright.sdk.intake.distribution import distributions, this_machine
 from rocwright.system.files import PARTIAL
 
 
-@dataclass(frozen=True)
-class Known:
+class Known(msgspec.Struct, frozen=True):
     """The tables that a plan is made from.
 
     `families` are targets by family, `runners` say which of them are built and tested where. `projects` are
@@ -49,13 +47,13 @@ class Known:
     miniature: Group
     python: str
     ref: str
-    opt_in: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    opt_in: Mapping[str, frozenset[str]] = msgspec.field(default_factory=dict)
     miniature_projects: frozenset[str] | None = None
-    indexes: IndexTable = field(default_factory=lambda: IndexTable(()))
+    indexes: IndexTable = msgspec.field(default_factory=lambda: IndexTable(()))
     therock: str = ""
     levels: SuiteTable | None = None
     recorded: Recorded = NOTHING
-    extensions: ExtensionTable = field(default_factory=lambda: ExtensionTable(()))
+    extensions: ExtensionTable = msgspec.field(default_factory=lambda: ExtensionTable(()))
 
 
 class _Demo(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

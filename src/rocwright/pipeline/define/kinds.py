@@ -7,8 +7,9 @@ does; between jobs only the store carries anything.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal
+
+import msgspec
 
 from rocwright.errors import InvalidInput
 from rocwright.model.plan import Changes
@@ -25,8 +26,7 @@ _ROCM: tuple[Axis, ...] = ("platform", "group")
 _BUILD: tuple[Axis, ...] = ("platform", "python", "ref", "group")
 
 
-@dataclass(frozen=True)
-class Kind:
+class Kind(msgspec.Struct, frozen=True):
     """A kind of step. `needs` are kinds; of an axis that this kind has not, it needs all cells.
 
     Where those that are `spare` failed, it does without them. `gpu`: tests that need a GPU of the cell's

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from rocwright.model.channels import Channels
 from rocwright.model.plan import Cell, Changes, Job, Plan
@@ -20,8 +21,7 @@ _SHAPES: dict[Changes, tuple[str, str]] = {
 }
 
 
-@dataclass(frozen=True)
-class Folded:
+class Folded(msgspec.Struct, frozen=True):
     """Jobs of one name on one platform: how many, their steps in order, whose results they wait for."""
 
     name: str
@@ -34,8 +34,7 @@ class Folded:
     changes: Changes
 
 
-@dataclass(frozen=True)
-class Destination:
+class Destination(msgspec.Struct, frozen=True):
     """A place in the store that a cell writes to; `held` says why it does not."""
 
     cell: str
@@ -106,8 +105,7 @@ def left_out(plan: Plan) -> dict[str, int]:
     return found
 
 
-@dataclass(frozen=True)
-class _Node:
+class _Node(msgspec.Struct, frozen=True):
     id: str
     platform: str
     lines: tuple[str, ...]

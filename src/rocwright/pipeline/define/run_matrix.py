@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from difflib import get_close_matches
 
 import msgspec
@@ -26,8 +25,7 @@ _UNTESTED = f"{MULTI_ARCH}-untested"
 _PART = re.compile(r"(?!.*\.\.)[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
-@dataclass(frozen=True)
-class RunMatrix:
+class RunMatrix(msgspec.Struct, frozen=True):
     """The matrix of a run: groups, projects and extensions by platform, branches by platform and group.
 
     For each branch the group is as it is built there: without families that PyTorch does not support in it.

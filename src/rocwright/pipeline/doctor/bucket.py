@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -39,8 +38,7 @@ class LifeRule(msgspec.Struct, frozen=True):
     old_versions: int = 0
 
 
-@dataclass(frozen=True)
-class StoreFacts:
+class StoreFacts(msgspec.Struct, frozen=True):
     """What was found out: of each the answer, or why there is none.
 
     `public` is which address was read without credentials, and whether that was allowed. `prefix` is the

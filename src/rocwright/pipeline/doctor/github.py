@@ -7,7 +7,6 @@ actions/self-hosted-runners, actions/hosted-runners, repos.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any, TypeVar
 from urllib.parse import quote
@@ -98,8 +97,7 @@ class Selected(msgspec.Struct, frozen=True):
     patterns_allowed: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class GitHubFacts:
+class GitHubFacts(msgspec.Struct, frozen=True):
     """What was asked; of each the answer, or why there is none.
 
     `variables` are the repository's and those that its organisation shares with it. `machines` are registered
@@ -137,8 +135,7 @@ def ask_github(repository: str, host: str, environment: Mapping[str, str]) -> Gi
         return _Asking(web, address, repository).everything()
 
 
-@dataclass(frozen=True)
-class _Asking:
+class _Asking(msgspec.Struct, frozen=True):
     web: Web
     address: str
     repository: str

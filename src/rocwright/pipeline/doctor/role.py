@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
+
+import msgspec
 
 from rocwright.pipeline.doctor.bucket import NO_BOTO3, NO_CREDENTIALS, PATIENCE
 from rocwright.pipeline.doctor.conditions import Condition, Unasked
@@ -21,8 +22,7 @@ _COMPARE = ("StringEquals", "StringLike", "StringEqualsIgnoreCase")
 _ASSUME = "sts:AssumeRoleWithWebIdentity"
 
 
-@dataclass(frozen=True)
-class RoleFacts:
+class RoleFacts(msgspec.Struct, frozen=True):
     """A role as AWS tells it: whom it `trusts`, and for how many seconds it can be had at most."""
 
     trust: Mapping[str, Any]
@@ -133,8 +133,7 @@ def _strangers(repository: str) -> tuple[str, ...]:
     return (f"{owner}-x/{name}", f"x-{owner}/{name}", f"{owner}/{name}-x", f"{owner}/x", f"x/{name}", "x/y")
 
 
-@dataclass(frozen=True)
-class _Claim:
+class _Claim(msgspec.Struct, frozen=True):
     """What a claim has to be: a text, or with StringLike a pattern of * and ?."""
 
     operator: str

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import PurePosixPath
+
+import msgspec
 
 from rocwright.data import load_table
 from rocwright.data.overlay import Overlay
@@ -38,8 +39,7 @@ from rocwright.pipeline.setup.offered import require_offered
 _RUN_ID = "doctor"
 
 
-@dataclass(frozen=True)
-class Visit:
+class Visit(msgspec.Struct, frozen=True):
     """What is visited: the repository at a host, the profile, rendered files by path, stale ones."""
 
     repository: str
@@ -49,7 +49,7 @@ class Visit:
     stale: Sequence[str] | None
     environment: Mapping[str, str]
     overlay: Overlay | None = None
-    table: WorkflowTable = field(default_factory=lambda: load_table("workflows", WorkflowTable))
+    table: WorkflowTable = msgspec.field(default_factory=lambda: load_table("workflows", WorkflowTable))
 
 
 def visit(what: Visit) -> Readiness:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from rocwright.model.plan import Plan
 from rocwright.model.runners import OVERRIDE, Runners
@@ -13,8 +14,7 @@ from rocwright.pipeline.doctor.github import GitHubFacts, Registered
 from rocwright.pipeline.doctor.variables import TESTED
 
 
-@dataclass(frozen=True)
-class Wanted:
+class Wanted(msgspec.Struct, frozen=True):
     """A label that jobs ask for: who does, and which variable names another; `gpu` for tests of families."""
 
     label: str

@@ -6,11 +6,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 from urllib.request import url2pathname
 
+import msgspec
 from packaging.version import InvalidVersion, Version
 
 from rocwright.builder.decide.extension import Extension, ExtensionTable
@@ -33,8 +33,7 @@ Note = Callable[[str], None]
 _PYPI = "https://pypi.org/simple/"
 
 
-@dataclass
-class Offers:
+class Offers(msgspec.Struct):
     """What some places offer; files that are fetched go to `folder`."""
 
     web: Web

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import msgspec
 
@@ -16,8 +15,7 @@ _FIELDS = "%R|%P|%c|%m|%G|%l"
 _TIME = re.compile(r"(?:(\d+)-)?(\d+):(\d+)(?::(\d+))?")
 
 
-@dataclass(frozen=True)
-class SlurmMachine:
+class SlurmMachine(msgspec.Struct, frozen=True):
     """A machine: `gres` as `gpu:mi300x:8,gpu:1`."""
 
     cpus: int
@@ -33,8 +31,7 @@ class SlurmMachine:
         return count <= sum(number for what, kind, number in there if what == name and type_ in ("", kind))
 
 
-@dataclass(frozen=True)
-class Partition:
+class Partition(msgspec.Struct, frozen=True):
     """`minutes` is the limit of its jobs, None without one."""
 
     name: str

@@ -7,8 +7,9 @@ Where the ecosystem's documents call workflows and jobs otherwise, their names s
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal
+
+import msgspec
 
 from rocwright.errors import InvalidInput
 from rocwright.pipeline.define.kinds import AXES, SUMMARY, Axis, Kind, kinds
@@ -20,8 +21,7 @@ _GROUP: frozenset[Axis] = frozenset(("platform", "group"))
 _BUILD: frozenset[Axis] = frozenset(("platform", "python", "ref", "group"))
 
 
-@dataclass(frozen=True)
-class JobKind:
+class JobKind(msgspec.Struct, frozen=True):
     """A job at any place; `own` are axes beyond those of its level: there it is several times."""
 
     name: str
@@ -137,8 +137,7 @@ _JOBS: Mapping[tuple[str, str], str] = {
 }
 
 
-@dataclass(frozen=True)
-class Files:
+class Files(msgspec.Struct, frozen=True):
     """Names of a platform's workflows, without suffix."""
 
     group: str

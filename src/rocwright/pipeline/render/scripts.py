@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Literal
 
@@ -23,8 +22,7 @@ PLAN_FILE = "plan.json"
 MAKEFILE = "Makefile"
 
 
-@dataclass(frozen=True)
-class Unit:
+class Unit(msgspec.Struct, frozen=True):
     """`needs` are ids of units, each before this one; `last` runs also after what failed."""
 
     id: str

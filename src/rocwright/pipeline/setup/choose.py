@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 
 import msgspec
 
@@ -19,8 +18,7 @@ from rocwright.pipeline.setup.wish import Wish, above, read_inputs, read_labels
 Reusable = Callable[[Mapping[str, Sequence[str]]], str]
 
 
-@dataclass(frozen=True)
-class Tables:
+class Tables(msgspec.Struct, frozen=True):
     """The tables that a decision needs: paths and branches, families with their rows, components.
 
     `miniature` is the group that stands for all families where the miniature family is built. `usual_rocm`
@@ -54,13 +52,12 @@ class Chosen(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     notes: tuple[str, ...] = ()
 
 
-@dataclass
-class _Said:
+class _Said(msgspec.Struct):
     """What is told to people about a decision while it is made."""
 
-    reasons: list[str] = field(default_factory=list)
-    highlights: list[str] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
+    reasons: list[str] = msgspec.field(default_factory=list)
+    highlights: list[str] = msgspec.field(default_factory=list)
+    notes: list[str] = msgspec.field(default_factory=list)
 
 
 def choose(event: Event, profile: Profile, base: Choice, tables: Tables, reusable: Reusable) -> Chosen:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -31,8 +30,7 @@ from rocwright.system.workflow import cell as text
 _MOST_RUNS = 50
 
 
-@dataclass(frozen=True)
-class SetUp:
+class SetUp(msgspec.Struct, frozen=True):
     """A decision and its plan; None where nothing is run."""
 
     chosen: Chosen

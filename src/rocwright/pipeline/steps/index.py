@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urljoin
+
+import msgspec
 
 from rocwright.check.loading import load_contract
 from rocwright.engine.graph import Inputs, Note, Step
@@ -52,12 +53,12 @@ def rocm_offered(web: Web, rocm: Rocm, address: str) -> Reading:
         return read_index(web, address, only=is_rocm)
     index = read_flat(web, address)
     files = {project: found for project, found in index.catalogue.files.items() if is_rocm(project)}
-    return replace(index, catalogue=Catalogue(files, frozenset(files)))
+    return msgspec.structs.replace(index, catalogue=Catalogue(files, frozenset(files)))
 
 
 def what_lacks(index: Reading, wanted: SetChoice, families: Families) -> str:
     """What these packages do not have for a platform and targets, as far as names tell; empty for nothing."""
-    here = select(index.catalogue, replace(wanted, targets=())).files
+    here = select(index.catalogue, msgspec.structs.replace(wanted, targets=())).files
     for project in ("rocm", _CORE):
         if not here.get(project):
             return f"{index.name} has no {project} for {wanted.platform}"

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from pathlib import Path, PurePosixPath
+
+import msgspec
 
 from rocwright.engine.graph import Step
 from rocwright.errors import InvalidInput
@@ -103,7 +104,7 @@ def steps_of_kind(kind: str, options: RunOptions, needs: Iterable[str]) -> list[
 
 
 def _with_own_code(step: Step) -> Step:
-    return replace(step, rooms=(_OWN_CODE, *step.rooms))
+    return msgspec.structs.replace(step, rooms=(_OWN_CODE, *step.rooms))
 
 
 def _steps_of_kind(kind: str, options: RunOptions, given: Needs) -> list[Step]:

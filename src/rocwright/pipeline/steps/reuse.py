@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import zipfile
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from rocwright.engine.graph import Inputs, Note, Step
 from rocwright.errors import InvalidInput
@@ -77,8 +78,7 @@ def taken_packages_step(options: RunOptions, needs: tuple[str, ...] = ()) -> Ste
     )
 
 
-@dataclass(frozen=True)
-class Package:
+class Package(msgspec.Struct, frozen=True):
     """A file of ROCm's packages in a run; its sha256 where the run has a record of it."""
 
     name: str

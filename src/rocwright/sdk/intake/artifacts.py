@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -47,8 +46,7 @@ class _Flags(msgspec.Struct, frozen=True):
     flags: dict[str, object] = {}
 
 
-@dataclass(frozen=True)
-class _Named:
+class _Named(msgspec.Struct, frozen=True):
     """An artifact with its name taken apart; `word` is the target's: generic, a family, a target."""
 
     artifact: Artifact

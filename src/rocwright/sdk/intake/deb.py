@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -189,8 +188,7 @@ class LaidOut(msgspec.Struct, frozen=True):
     size: int
 
 
-@dataclass(frozen=True)
-class _Source:
+class _Source(msgspec.Struct, frozen=True):
     """Where a file that is to be moved lies, and its package."""
 
     place: Path

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
@@ -148,8 +147,7 @@ def this_distribution(os_release: Path = Path("/etc/os-release")) -> Distributio
     return rows[name]
 
 
-@dataclass(frozen=True)
-class Placement:
+class Placement(msgspec.Struct, frozen=True):
     """Where everything of an unpacked tree goes: files by move, links by (new path, new target)."""
 
     files: tuple[tuple[str, str], ...]

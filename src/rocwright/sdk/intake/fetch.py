@@ -11,7 +11,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -163,8 +162,7 @@ def apt_options(state: Path) -> list[str]:
     return [word for key, value in settings.items() for word in ("-o", f"{key}={value}")]
 
 
-@dataclass(frozen=True)
-class _World:
+class _World(msgspec.Struct, frozen=True):
     """apt in a private world below `directory`, whose downloads lie in `debs`.
 
     For a `distribution` its `system` is installed there, and its version of ROCm comes before others.

@@ -8,8 +8,10 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from rocwright.data.overlay import Overlay
 from rocwright.device_code.tree.names import GENERIC, served
@@ -35,8 +37,7 @@ _UNPACKED = ".rocwright-unpacked"
 _LOG = ".rocwright-unpacked.log"
 
 
-@dataclass(frozen=True)
-class Reading:
+class Reading(msgspec.Struct, frozen=True):
     """How a ROCm is read.
 
     `version` overrides what it says of itself, `without` are packages that will not be made of it, `overlay`
@@ -111,7 +112,7 @@ class _Packages(Form):
             left_out += [
                 (name, f"a package of {made.origin}'s ROCm that is not there") for name in made.missing
             ]
-            yield replace(read_prefix(place, version=how.version), left_out=tuple(left_out))
+            yield msgspec.structs.replace(read_prefix(place, version=how.version), left_out=tuple(left_out))
 
 
 def form_of(paths: Sequence[Path]) -> Form:

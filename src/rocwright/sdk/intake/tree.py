@@ -8,9 +8,10 @@ import re
 import stat
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from types import MappingProxyType
+
+import msgspec
 
 from rocwright.binary.elf import Elf, is_loadable, read_elf
 from rocwright.device_code import fatbin
@@ -21,8 +22,7 @@ from rocwright.sdk.links import follow
 from rocwright.system.files import walk_files
 
 
-@dataclass(frozen=True)
-class TreeFile:
+class TreeFile(msgspec.Struct, frozen=True):
     """A regular file: where it lies, and the artifact (`<name>_<component>_<target>`) that it comes from."""
 
     place: Path
@@ -35,8 +35,7 @@ class TreeFile:
         return bool(self.facts.st_mode & 0o111)
 
 
-@dataclass(frozen=True)
-class Link:
+class Link(msgspec.Struct, frozen=True):
     """A symbolic link.
 
     `target` is the file or directory it finally leads to, relative to the root; `kind` is `file`,
@@ -48,8 +47,7 @@ class Link:
     kind: str
 
 
-@dataclass(frozen=True)
-class Layer:
+class Layer(msgspec.Struct, frozen=True):
     """Files and links of a tree, by path from its root, with forward slashes; ELF facts of the files."""
 
     files: Mapping[str, TreeFile]
@@ -69,8 +67,7 @@ class Layer:
         return elf is not None and MARKER_SECTION in elf.sections
 
 
-@dataclass(frozen=True)
-class RocmTree:
+class RocmTree(msgspec.Struct, frozen=True):
     """A whole ROCm.
 
     `host` is what all GPUs share. `parts` are the files of one family (device code still in the libraries)
@@ -109,8 +106,7 @@ def is_windows(paths: Mapping[str, object]) -> bool:
     return any(re.fullmatch(r"bin/amdhip64\w*\.dll", path, re.IGNORECASE) for path in paths)
 
 
-@dataclass
-class GatheredTree:
+class GatheredTree(msgspec.Struct):
     """Files and links found so far, each path with what it comes from."""
 
     files: dict[str, TreeFile]

@@ -11,7 +11,6 @@ import hashlib
 import tarfile
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import accumulate
 
 import msgspec
@@ -30,8 +29,7 @@ _THREADS = 2  # reading and hashing; more wait for the disk
 LIBRARIES = "@libraries@"
 
 
-@dataclass(frozen=True)
-class DevelPayload:
+class DevelPayload(msgspec.Struct, frozen=True):
     """`archive` becomes `_devel.tar`, `manifest` `_devel.json`; `files` are what the archive holds.
 
     `paths` are all of the expanded tree, `programs` those of them that can be started and that no runtime
@@ -110,14 +108,13 @@ def _sha256(source: Source) -> str:
     return digest.hexdigest()
 
 
-@dataclass
-class _Entries:
+class _Entries(msgspec.Struct):
     """Entries of the manifest so far: path to (kind, value)."""
 
     places: Mapping[str, str]
-    entries: dict[str, tuple[str, str]] = field(default_factory=dict)
-    files: list[Shipped] = field(default_factory=list)
-    left_out: list[tuple[str, str]] = field(default_factory=list)
+    entries: dict[str, tuple[str, str]] = msgspec.field(default_factory=dict)
+    files: list[Shipped] = msgspec.field(default_factory=list)
+    left_out: list[tuple[str, str]] = msgspec.field(default_factory=list)
 
     def _value(self, package: str, path: str) -> str:
         return f"../{self.places[package]}/{path}"
@@ -218,8 +215,7 @@ def _parents(path: str) -> Iterator[str]:
 _BLOCK = 512
 
 
-@dataclass(frozen=True)
-class TarEntry:
+class TarEntry(msgspec.Struct, frozen=True):
     """One entry: a file with content, or (with `link`) a symbolic link. `name` is relative, with `/`."""
 
     name: str

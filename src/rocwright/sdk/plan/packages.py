@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from rocwright.data import load_table
 from rocwright.device_code.tree.names import package_of, served
@@ -16,8 +17,7 @@ from rocwright.model.gpu import Families, InvalidTarget, base_targets
 _SUFFIX = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
 
 
-@dataclass(frozen=True)
-class Named:
+class Named(msgspec.Struct, frozen=True):
     """A distribution, and its package with files in site-packages (`_rocm_sdk_core`)."""
 
     distribution: str
@@ -68,8 +68,7 @@ def normal(text: str) -> str:
 # -- Which platform gets which
 
 
-@dataclass(frozen=True)
-class Expected:
+class Expected(msgspec.Struct, frozen=True):
     """Family or target names that each platform gets; None: what was built, where it was built for."""
 
     linux: tuple[str, ...] | None = None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 
 import msgspec
 
@@ -62,8 +61,7 @@ class Packaging(msgspec.Struct, frozen=True):
     without: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class SdkPlan:
+class SdkPlan(msgspec.Struct, frozen=True):
     """Everything that will be written, decided.
 
     `wheels` lacks only devel's, whose archive may be compressed on the way (`devel_wheel`). `facts` are what
@@ -154,15 +152,14 @@ def plan_packages(tree: RocmTree, packaging: Packaging | None = None) -> SdkPlan
     )
 
 
-@dataclass(frozen=True)
-class _Chosen:
+class _Chosen(msgspec.Struct, frozen=True):
     """What differs between the modes."""
 
     family: str
     targets: tuple[str, ...]
     wheels: list[WheelPlan]
     packages: dict[str, object]
-    facts: dict[str, object] = field(default_factory=dict)
+    facts: dict[str, object] = msgspec.field(default_factory=dict)
 
 
 def _here(tree: RocmTree) -> str:

@@ -9,8 +9,9 @@ to a data file a copy; a link to a directory is left out. The devel package brin
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
+
+import msgspec
 
 from rocwright.binary.elf import Elf
 from rocwright.binary.elf_edits import plan_rpath
@@ -24,8 +25,7 @@ from rocwright.system.files import CHUNK
 from rocwright.wheel.source import BytesSource, Source
 
 
-@dataclass(frozen=True)
-class Shipped:
+class Shipped(msgspec.Struct, frozen=True):
     """One file of a runtime package: where it lies in the package's tree and where its bytes come from.
 
     `origin` is the path in the tree that was read (of the real file), None for what was compiled here;
@@ -40,8 +40,7 @@ class Shipped:
     artifact: str | None = None
 
 
-@dataclass(frozen=True)
-class RuntimePlan:
+class RuntimePlan(msgspec.Struct, frozen=True):
     """All runtime packages of a ROCm.
 
     `shipped` maps (package, path in its tree) order-stably, for what all GPUs share; `parts` has the same for
@@ -226,7 +225,7 @@ def _disjoint(
                     where=layers[word].files[file.origin].place if file.origin else None,
                     next_step="device files need names of their own; this is a bug in the build of ROCm",
                 )
-            common[file.path] = replace(before[1], package="libraries")
+            common[file.path] = msgspec.structs.replace(before[1], package="libraries")
     kept = {word: tuple(f for f in files if f.path not in common) for word, files in parts.items()}
     return [*shipped, *(file for path, file in common.items() if path not in shared)], kept
 
@@ -243,7 +242,7 @@ def _aliases(shipped: Sequence[Shipped], table: PackageTable) -> list[Shipped]:
     """Libraries again, by the names without a version that the table wants for them."""
     taken = {(file.package, file.path) for file in shipped}
     return [
-        replace(file, path=path)
+        msgspec.structs.replace(file, path=path)
         for file in shipped
         for path in table.aliases_of(file.package, file.path)
         if (file.package, path) not in taken
@@ -312,7 +311,7 @@ def _links(
         elif elf is not None and elf.soname is not None:
             dropped.append((path, "alias of a library that is shipped under its SONAME"))
         elif not _is_program(there, link.target):
-            made.append(replace(target, package=package, path=path))
+            made.append(msgspec.structs.replace(target, package=package, path=path))
         elif target.package == package:
             program = launcher(relative_link(path, target.path))
             made.append(Shipped(package, path, BytesSource(program), True, None, target.artifact))

@@ -5,7 +5,6 @@ its files (PEP 639, PEP 770).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from fnmatch import fnmatch
 
 import msgspec
@@ -43,8 +42,7 @@ _SUMMARIES = {
 }
 
 
-@dataclass(frozen=True)
-class Maker:
+class Maker(msgspec.Struct, frozen=True):
     """Makes the plans of one version for one platform (`linux_x86_64`, `win_amd64`).
 
     `remarks` collects what is to be told about them.
@@ -54,7 +52,7 @@ class Maker:
     platform: str
     table: PackageTable
     legal: Legal
-    remarks: list[str] = field(default_factory=list)
+    remarks: list[str] = msgspec.field(default_factory=list)
 
     @property
     def _windows(self) -> bool:
@@ -222,7 +220,7 @@ class Maker:
         )
         texts = [Member(f"{plan.dist_info}/licenses/{name}", source) for name, source in terms.texts]
         bill = Member(f"{plan.dist_info}/{SBOM_PATH}", BytesSource(terms.bill))
-        return replace(plan, members=(*members, *texts, bill))
+        return msgspec.structs.replace(plan, members=(*members, *texts, bill))
 
 
 def _members(named: Named, shipped: Sequence[Shipped]) -> list[Member]:
@@ -262,8 +260,7 @@ def console_commands(programs: Iterable[str], table: PackageTable, module: str) 
 _OURS = "MIT"
 
 
-@dataclass(frozen=True)
-class Terms:
+class Terms(msgspec.Struct, frozen=True):
     """Of one wheel: SPDX expression, licence texts (name below `licenses/`, bytes), bill of materials.
 
     `unknown` names what the expression is left out for.
@@ -275,14 +272,13 @@ class Terms:
     unknown: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class Legal:
+class Legal(msgspec.Struct, frozen=True):
     """What a ROCm says of the licences and origins of its files."""
 
     table: LicenceTable
     texts: tuple[LicenceText, ...]
     provenance: Provenance
-    archives: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    archives: Mapping[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
 
     @classmethod
     def of_tree(cls, tree: RocmTree) -> Legal:

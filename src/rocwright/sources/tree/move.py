@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterable
-from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -202,10 +201,10 @@ def look_ahead(git: Git, seen: Survey, target: str) -> Survey:
     under_way = unfinished(git, lying, seen.state.pending)
     torn = tuple(path for path in lying if path in under_way)
     paths = tuple(path for path in lying if path not in under_way)
-    return replace(blocked(seen, paths), torn=tuple(dict.fromkeys((*seen.torn, *torn))))
+    return msgspec.structs.replace(blocked(seen, paths), torn=tuple(dict.fromkeys((*seen.torn, *torn))))
 
 
 def blocked(seen: Survey, paths: tuple[str, ...]) -> Survey:
     """A survey that counts what lies in the way of a target as foreign, too."""
     described = tuple(f"in the way: {path}" for path in paths)
-    return replace(seen, foreign=(*seen.foreign, *described), added=(*seen.added, *paths))
+    return msgspec.structs.replace(seen, foreign=(*seen.foreign, *described), added=(*seen.added, *paths))

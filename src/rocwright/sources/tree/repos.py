@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TypeVar
+
+import msgspec
 
 from rocwright.errors import CommandFailed, Interrupted, InvalidInput, NoSpace, RocwrightError
 from rocwright.sources.fetch import COMMITS, fetch_from, is_complete, noting
@@ -23,8 +24,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-@dataclass(frozen=True)
-class Node:
+class Node(msgspec.Struct, frozen=True):
     """One repository of a checkout: `path` from the top (empty for the project itself), address, commit."""
 
     git: Git
@@ -33,8 +33,7 @@ class Node:
     commit: str
 
 
-@dataclass(frozen=True)
-class Submodule:
+class Submodule(msgspec.Struct, frozen=True):
     """One submodule of a commit, as `.gitmodules` and the tree describe it; `path` from its parent."""
 
     name: str

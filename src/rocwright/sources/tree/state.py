@@ -7,7 +7,6 @@ never overwritten.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Literal
@@ -60,8 +59,7 @@ class State(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return tuple(dict.fromkeys(commit for commit in commits if commit is not None))
 
 
-@dataclass(frozen=True)
-class Survey:
+class Survey(msgspec.Struct, frozen=True):
     """What lies in one repository.
 
     `branch` is complete (`refs/heads/…`) when HEAD is on one. `refs` are the two tags and everything below

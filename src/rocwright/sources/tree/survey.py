@@ -6,8 +6,9 @@ import hashlib
 import os
 import stat
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+import msgspec
 
 from rocwright.sources.tree import state as states
 from rocwright.sources.tree.state import GITLINK, HIPIFY_TAG, UPSTREAM_TAG, Entry, Survey
@@ -23,8 +24,7 @@ HELD = (
 _NOTHING = "000000"
 
 
-@dataclass(frozen=True)
-class _Record:
+class _Record(msgspec.Struct, frozen=True):
     """A path that `git status` reports: its index entry, and whether the file differs from that entry."""
 
     index: Entry
@@ -32,8 +32,7 @@ class _Record:
     mode: str
 
 
-@dataclass(frozen=True)
-class _Status:
+class _Status(msgspec.Struct, frozen=True):
     head: str | None
     branch: str | None
     tracked: dict[str, _Record]
@@ -159,7 +158,7 @@ def _judged(
         *(f"changed: {path}" for path in edited),
         *(f"added: {path}" for path in added),
     ]
-    return replace(
+    return msgspec.structs.replace(
         seen,
         foreign=(*seen.foreign, *described),
         edited=(*status.unmerged, *edited),
@@ -290,7 +289,7 @@ def unfinished(git: Git, paths: Sequence[str], pending: str | None) -> set[str]:
     files.remove_tree(area)
     area.mkdir(parents=True)
     try:
-        scratch = replace(git, index=area / "index")
+        scratch = msgspec.structs.replace(git, index=area / "index")
         scratch.run("read-tree", pending)
         for batch in batches([(path, "") for path in names]):
             some = [path for path, _ in batch]

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
 from typing import TypeVar
@@ -39,8 +38,7 @@ _MOST_SDIST = 256 << 20
 _MOST_LOST = 8
 
 
-@dataclass(frozen=True)
-class Told:
+class Told(msgspec.Struct, frozen=True):
     """METADATA of an offered file, the file's size where that became known, and whether it lies beside it."""
 
     metadata: bytes
@@ -48,8 +46,7 @@ class Told:
     beside: bool = False
 
 
-@dataclass
-class Fetcher:
+class Fetcher(msgspec.Struct):
     """Fetches METADATA, and whole files where nothing else helps, into `scratch`.
 
     `whole` lets it download wheels whose index gives no sha256, or whose server sends no parts. `cache` keeps
@@ -64,12 +61,12 @@ class Fetcher:
     whole: bool = True
     pool: ObjectStore | None = None
     bringing: bool = False
-    notes: list[str] = field(default_factory=list)
-    downloaded: dict[str, Path] = field(default_factory=dict)
-    gone: dict[str, str] = field(default_factory=dict)
-    _told: dict[str, Told | RocwrightError] = field(default_factory=dict)
+    notes: list[str] = msgspec.field(default_factory=list)
+    downloaded: dict[str, Path] = msgspec.field(default_factory=dict)
+    gone: dict[str, str] = msgspec.field(default_factory=dict)
+    _told: dict[str, Told | RocwrightError] = msgspec.field(default_factory=dict)
     _lost: int = 0
-    _lock: Lock = field(default_factory=Lock)
+    _lock: Lock = msgspec.field(default_factory=Lock)
 
     def told(self, files: Iterable[Offered]) -> Mapping[str, Told | RocwrightError]:
         """METADATA by file name, or why it cannot be read; several at a time."""

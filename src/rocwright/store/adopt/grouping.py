@@ -9,8 +9,8 @@ fit is named: the file, its requirement, the file that would have been needed.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 
+import msgspec
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
@@ -32,8 +32,7 @@ from rocwright.store.adopt.offered import (
 _LOOKED_AT = 8
 
 
-@dataclass(frozen=True)
-class Needs:
+class Needs(msgspec.Struct, frozen=True):
     """What a version of a project requires, by its METADATA; `unreadable` says why that is not known."""
 
     requires: tuple[Requirement, ...] = ()
@@ -51,8 +50,7 @@ def together(needs: Iterable[Needs]) -> Needs:
     )
 
 
-@dataclass(frozen=True)
-class Misfit:
+class Misfit(msgspec.Struct, frozen=True):
     """Why a set is mixed: `file` requires something (or cannot be read), `needed` would have been right."""
 
     file: str
@@ -63,8 +61,7 @@ class Misfit:
         return f"{self.file} {self.what}" + (f"; needed: {self.needed}" if self.needed else "")
 
 
-@dataclass(frozen=True)
-class OfferedSet:
+class OfferedSet(msgspec.Struct, frozen=True):
     """A set on an index; `versions` by project, `misfits` say why it is mixed, none for a whole set."""
 
     root: Node
@@ -73,12 +70,11 @@ class OfferedSet:
     misfits: tuple[Misfit, ...] = ()
 
 
-@dataclass
-class Asking:
+class Asking(msgspec.Struct):
     """What must be known before the sets can be: METADATA of versions, and pages of projects."""
 
-    nodes: set[Node] = field(default_factory=set)
-    pages: set[str] = field(default_factory=set)
+    nodes: set[Node] = msgspec.field(default_factory=set)
+    pages: set[str] = msgspec.field(default_factory=set)
 
     def __bool__(self) -> bool:
         return bool(self.nodes or self.pages)
@@ -120,8 +116,7 @@ def grow(
     return found, growth.asking
 
 
-@dataclass
-class _Growth:
+class _Growth(msgspec.Struct):
     """A set while it grows."""
 
     root: Node
@@ -130,9 +125,9 @@ class _Growth:
     environments: tuple[Mapping[str, str], ...]
     companions: frozenset[str]
     asking: Asking
-    chosen: dict[str, str] = field(default_factory=dict)
-    misfits: list[Misfit] = field(default_factory=list)
-    queue: list[Node] = field(default_factory=list)
+    chosen: dict[str, str] = msgspec.field(default_factory=dict)
+    misfits: list[Misfit] = msgspec.field(default_factory=list)
+    queue: list[Node] = msgspec.field(default_factory=list)
 
     @property
     def label(self) -> str | None:
@@ -296,8 +291,7 @@ class _Growth:
         return f"{stem}-{version}{'-' if ends[0].endswith('.whl') else ''}{ends[0]}"
 
 
-@dataclass(frozen=True)
-class _Preference:
+class _Preference(msgspec.Struct, frozen=True):
     """Sorts versions that all fit a pin: those of the same build, of the same variant, newer ones."""
 
     project: str

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
+import msgspec
 from packaging.markers import UndefinedComparison, UndefinedEnvironmentName
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
@@ -41,8 +41,7 @@ Node = tuple[str, str]
 _LONGEST_NAME = 255
 
 
-@dataclass(frozen=True)
-class Link:
+class Link(msgspec.Struct, frozen=True):
     """A file as a page links to it; nothing of it is verified yet.
 
     `metadata` says whether its METADATA can be had beside it, and with which sha256 if that is told,
@@ -59,8 +58,7 @@ class Link:
     provenance: str | None = None
 
 
-@dataclass(frozen=True)
-class Offered:
+class Offered(msgspec.Struct, frozen=True):
     """A wheel or sdist that an index offers; `tags` are those of the name, none for an sdist.
 
     `label` is that of a variant, and `stated` the properties that the index states of it, None where it does
@@ -72,7 +70,7 @@ class Offered:
     version: str
     tags: frozenset[str] = frozenset()
     label: str = ""
-    stated: Properties | None = field(default=None, compare=False)
+    stated: Properties | None = None
 
     @property
     def name(self) -> str:
@@ -85,8 +83,7 @@ class Offered:
         return self.name.endswith(".whl")
 
 
-@dataclass(frozen=True)
-class Catalogue:
+class Catalogue(msgspec.Struct, frozen=True):
     """What is known of an index: files by project, as far as their pages have been read.
 
     `listing` are the names of its projects, None where it does not tell them (or far too many).
@@ -107,16 +104,15 @@ class Catalogue:
         return project not in self.files and (self.listing is None or project in self.listing)
 
 
-@dataclass
-class OfferedFiles:
+class OfferedFiles(msgspec.Struct):
     """Files gathered from pages; `notes` say what was left out, and why.
 
     `stating` are links to what is stated of variants, by name.
     """
 
-    files: dict[str, Offered] = field(default_factory=dict)
-    stating: dict[str, Link] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
+    files: dict[str, Offered] = msgspec.field(default_factory=dict)
+    stating: dict[str, Link] = msgspec.field(default_factory=dict)
+    notes: list[str] = msgspec.field(default_factory=list)
 
     def add(self, links: Iterable[Link]) -> None:
         """Take in what can be a distribution; the first of two equal names counts."""
@@ -259,8 +255,7 @@ def plain(requirement: Requirement) -> str:
 # -- what of it comes into question: for a platform and some Pythons, and not withdrawn
 
 
-@dataclass(frozen=True)
-class SetChoice:
+class SetChoice(msgspec.Struct, frozen=True):
     """Which set is asked for; by default the newest whole set of torch.
 
     `version` is of the `project`, `date` (`20260430`) and `rocm_version` of the build. `pythons` (`3.12`),
@@ -319,7 +314,7 @@ def select(catalogue: Catalogue, wanted: SetChoice, gone: Collection[str] = ()) 
         meant = [one for one in found if comes_into_question(one, wanted)]
         had = {one.version for one in meant if one.name not in gone}
         files[project] = tuple(one for one in meant if one.name not in gone or one.version not in had)
-    return replace(catalogue, files=files)
+    return msgspec.structs.replace(catalogue, files=files)
 
 
 def comes_into_question(one: Offered, wanted: SetChoice) -> bool:

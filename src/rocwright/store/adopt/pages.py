@@ -10,12 +10,12 @@ import json
 import posixpath
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import unquote, urldefrag, urljoin, urlsplit
 
+import msgspec
 from packaging.utils import InvalidName, canonicalize_name
 
 from rocwright.errors import InvalidData, InvalidInput
@@ -37,15 +37,14 @@ _MOST_PAGE = 32 << 20
 _MOST_PROJECTS = 1000
 
 
-@dataclass
-class Reading:
+class Reading(msgspec.Struct):
     """An index while it is being read: `address` without a login, `catalogue` what is known of it so far."""
 
     web: Web | None
     address: str
     catalogue: Catalogue
-    notes: list[str] = field(default_factory=list)
-    pages: dict[str, str] = field(default_factory=dict)
+    notes: list[str] = msgspec.field(default_factory=list)
+    pages: dict[str, str] = msgspec.field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -79,7 +78,7 @@ class Reading:
         by_project = with_statements(gathered, web)
         self.notes += gathered.notes
         files = {**self.catalogue.files, **dict.fromkeys(wanted, ()), **by_project}
-        self.catalogue = replace(self.catalogue, files=files)
+        self.catalogue = msgspec.structs.replace(self.catalogue, files=files)
 
 
 def read_index(web: Web, url: str, *, only: Callable[[str], object] = lambda _: True) -> Reading:
@@ -188,15 +187,14 @@ _DIGEST = re.compile(r"[0-9a-fA-F]{64}")
 Enter = Callable[[str], str]
 
 
-@dataclass(frozen=True)
-class Page:
+class Page(msgspec.Struct, frozen=True):
     """What a page links to: files, and pages of projects by canonical name.
 
     `said` is, in words, what it says of its own project: the status, where else it is (PEP 792, PEP 708).
     """
 
     files: tuple[Link, ...] = ()
-    projects: Mapping[str, str] = field(default_factory=dict)
+    projects: Mapping[str, str] = msgspec.field(default_factory=dict)
     notes: tuple[str, ...] = ()
     said: tuple[str, ...] = ()
 

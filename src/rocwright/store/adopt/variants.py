@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import replace
 from pathlib import Path
+
+import msgspec
 
 from rocwright.errors import IntegrityError, InvalidInput
 from rocwright.model.variants import index_name, parse_variants
@@ -31,7 +32,7 @@ def with_statements(gathered: OfferedFiles, place: Web | Path) -> dict[str, tupl
             gathered.notes.append(f"what {name} states of variants is passed over: {error.what}")
             continue
         for one in (one for one in variants if index_name(one.name) == name):
-            gathered.files[one.name] = replace(one, stated=said.get(one.label))
+            gathered.files[one.name] = msgspec.structs.replace(one, stated=said.get(one.label))
             if one.label not in said:
                 gathered.notes.append(f"{name} does not state {one.label}, so nobody is given {one.name}")
     return gathered.by_project()

@@ -8,7 +8,6 @@ Requires-Python, the digest of the METADATA sidecar (PEP 658, by its newer name 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
 from functools import lru_cache
 from html import escape
 from types import MappingProxyType
@@ -25,8 +24,7 @@ from rocwright.store.layout import entry_key
 _NONE: Mapping[str, str] = MappingProxyType({})
 
 
-@dataclass(frozen=True)
-class ListedSet:
+class ListedSet(msgspec.Struct, frozen=True):
     """A set in a view.
 
     `uploaded` is when its files came in (RFC 3339, UTC), `yanked` why no one should install it any more
@@ -38,9 +36,9 @@ class ListedSet:
     manifest: SetManifest
     uploaded: str | None = None
     yanked: str | None = None
-    elsewhere: Mapping[str, str] = field(default_factory=lambda: _NONE)
+    elsewhere: Mapping[str, str] = msgspec.field(default_factory=lambda: _NONE)
     sidecars: frozenset[str] = frozenset()
-    provenance: Mapping[str, str] = field(default_factory=lambda: _NONE)
+    provenance: Mapping[str, str] = msgspec.field(default_factory=lambda: _NONE)
 
 
 class ListedFile(msgspec.Struct, frozen=True, gc=False):

@@ -8,9 +8,9 @@ where files were attested later: they link to that.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 from packaging.version import Version
 
 from rocwright.errors import InvalidInput, UsageError
@@ -90,7 +90,7 @@ def set_pages(
     manifest = one.manifest
     prefix = set_prefix(set_id(manifest))
     # Channels tell that a set was withdrawn.
-    files = listed_files([replace(one, yanked=None)], where=prefix)
+    files = listed_files([msgspec.structs.replace(one, yanked=None)], where=prefix)
     extra = {UV_SNIPPET: uv_snippet(manifest, f"{base_url}{prefix}")}
     if all(len(found) == 1 for found in versions(manifest).values()):
         extra[CONSTRAINTS] = constraints(manifest)

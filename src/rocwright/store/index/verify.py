@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Container, Iterable
-from dataclasses import dataclass, field
 from typing import TypeVar
 from urllib.parse import urlsplit
+
+import msgspec
 
 from rocwright.errors import IntegrityError, InvalidInput, UsageError
 from rocwright.model.sets import SetManifest, set_id
@@ -27,16 +28,14 @@ _A = TypeVar("_A")
 _B = TypeVar("_B")
 
 
-@dataclass(frozen=True)
-class Fault:
+class Fault(msgspec.Struct, frozen=True):
     """Something that an installer would stumble over, and the address where it is."""
 
     url: str
     what: str
 
 
-@dataclass(frozen=True)
-class ServedView:
+class ServedView(msgspec.Struct, frozen=True):
     """What was looked at below `url`, how many requests it took, and what is wrong with it."""
 
     url: str
@@ -104,8 +103,7 @@ def verify_listed(store: ObjectStore, prefix: str, manifest: SetManifest) -> Ser
     return found
 
 
-@dataclass
-class _Visit:
+class _Visit(msgspec.Struct):
     """One look at a view; faults are collected, so that all of them are named."""
 
     web: Web
@@ -113,8 +111,8 @@ class _Visit:
     threads: int
     own: bool
     note: Callable[[str], None]
-    pages: list[str] = field(default_factory=list)
-    faults: list[Fault] = field(default_factory=list)
+    pages: list[str] = msgspec.field(default_factory=list)
+    faults: list[Fault] = msgspec.field(default_factory=list)
 
     def each(self, work: Callable[[_A], _B], items: Iterable[_A]) -> list[_B]:
         """Several at a time, results in order."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from itertools import product
 from typing import Literal, get_args
@@ -28,14 +27,13 @@ _FORM = "%Y-%m-%dT%H:%M:%SZ"
 _TIME = "0000-00-00T00:00:00Z"
 
 
-@dataclass
-class Clues:
+class Clues(msgspec.Struct):
     """What a store says elsewhere: sets, also several together, who did something, why, and when."""
 
-    sets: dict[tuple[str, ...], None] = field(default_factory=dict)
-    people: dict[str, None] = field(default_factory=lambda: {"": None})
-    reasons: dict[str, None] = field(default_factory=lambda: {"": None})
-    times: dict[str, None] = field(default_factory=dict)
+    sets: dict[tuple[str, ...], None] = msgspec.field(default_factory=dict)
+    people: dict[str, None] = msgspec.field(default_factory=lambda: {"": None})
+    reasons: dict[str, None] = msgspec.field(default_factory=lambda: {"": None})
+    times: dict[str, None] = msgspec.field(default_factory=dict)
 
 
 def guessed_event(key: str, written: datetime, known: Clues) -> bytes | None:

@@ -8,7 +8,6 @@ import re
 from base64 import b64decode
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
@@ -56,8 +55,7 @@ _WHEEL = ".whl"
 _SIGNATURE = re.compile(r"/[0-9a-f]{16}\.json\Z")
 
 
-@dataclass
-class Bench:
+class Bench(msgspec.Struct):
     """What mending a store needs: the store, copies elsewhere, what is known, and whom to tell.
 
     With `quick`, files are compared by their sizes only. `at` is the time to write (RFC 3339, UTC).
@@ -71,12 +69,12 @@ class Bench:
     say: Say
     at: str
     quick: bool = False
-    families: dict[str, None] = field(default_factory=dict)
-    targets: dict[tuple[str, ...], None] = field(default_factory=dict)
-    sources: dict[str, dict[str, str]] = field(default_factory=lambda: {"": {}})
+    families: dict[str, None] = msgspec.field(default_factory=dict)
+    targets: dict[tuple[str, ...], None] = msgspec.field(default_factory=dict)
+    sources: dict[str, dict[str, str]] = msgspec.field(default_factory=lambda: {"": {}})
     # Sets whose files somebody wants kept: a channel that lacks one drops the set, others may have lost it to
     # retention.
-    held: set[str] = field(default_factory=set)
+    held: set[str] = msgspec.field(default_factory=set)
 
     def mended(self, done: str, key: str, how: str) -> None:
         """Tell of one thing."""

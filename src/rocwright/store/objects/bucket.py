@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
+import msgspec
 from obstore.store import S3Store
 
 from rocwright.errors import InvalidInput, NoObject, RocwrightError, Unreachable
@@ -41,8 +41,7 @@ RETRY: RetryConfig = {
 NO_RETRY: RetryConfig = {"max_retries": 0, "retry_timeout": timedelta(seconds=60)}
 
 
-@dataclass(frozen=True)
-class Bucket:
+class Bucket(msgspec.Struct, frozen=True):
     """A bucket, or the part of it below `prefix`; `settings` are obstore's, without any secret.
 
     `authorities` are certificates in PEM that are trusted besides those of the system.

@@ -13,12 +13,12 @@ import socket
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import IO
 
+import msgspec
 
-@dataclass(frozen=True)
-class Bounds:
+
+class Bounds(msgspec.Struct, frozen=True):
     """How many connections are served at once, and for how long one may stand still; seconds and bytes.
 
     A client has `wait_s` for a whole request, also for the next one, and again for each `piece` that it is
@@ -41,8 +41,7 @@ class Bounds:
         return self.wait_s + size / self.rate
 
 
-@dataclass
-class _Client:
+class _Client(msgspec.Struct):
     """Since when it stands still, until when it may, and whether there is no room for it."""
 
     since: float

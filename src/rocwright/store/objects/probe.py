@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from datetime import datetime, timezone
+
+import msgspec
 
 from rocwright.errors import IntegrityError, InvalidInput, RocwrightError
 from rocwright.store.objects.local import LocalStore
@@ -18,8 +19,7 @@ from rocwright.store.objects.protocol import ObjectStore
 _SKEW_S = 15 * 60
 
 
-@dataclass(frozen=True)
-class Property:
+class Property(msgspec.Struct, frozen=True):
     """What a store may honour: whether it `holds` (None: does not apply), what that means for publishing."""
 
     id: str
@@ -28,8 +28,7 @@ class Property:
     means: str
 
 
-@dataclass(frozen=True)
-class Probe:
+class Probe(msgspec.Struct, frozen=True):
     """What was found out about the store at `place`."""
 
     place: str

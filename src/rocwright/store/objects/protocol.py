@@ -10,10 +10,11 @@ A download is resumed where it stopped, compared with its digest, and there whol
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Protocol, TypeVar
+
+import msgspec
 
 from rocwright.errors import IntegrityError, InvalidInput, NoObject, Unreachable
 from rocwright.system.files import PARTIAL, disk_error, sha256_file
@@ -27,8 +28,7 @@ _R = TypeVar("_R")
 _PIECE = 16 << 20
 
 
-@dataclass(frozen=True)
-class Stored:
+class Stored(msgspec.Struct, frozen=True):
     """An object as its store describes it: `size` in bytes, `modified` by the clock of the store, in UTC."""
 
     key: str

@@ -12,13 +12,14 @@ import re
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import IO, Any, cast
 from urllib.parse import quote, unquote, urlsplit
+
+import msgspec
 
 from rocwright.data import load_table
 from rocwright.errors import InvalidInput, RocwrightError
@@ -366,8 +367,7 @@ def _weight(item: str) -> tuple[str, float]:
     return name, weight
 
 
-@dataclass(frozen=True)
-class ServedIndex:
+class ServedIndex(msgspec.Struct, frozen=True):
     """An index at `url`, how pip is told to use it, and the channel's page for people (empty: none)."""
 
     channel: str

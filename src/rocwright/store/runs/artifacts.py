@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
+
+import msgspec
 
 from rocwright.errors import IntegrityError, InvalidInput
 from rocwright.model.gpu import InvalidTarget, parse_target, spelled
@@ -34,8 +35,7 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 _MOST_RUNS = 50
 
 
-@dataclass(frozen=True)
-class ArtifactName:
+class ArtifactName(msgspec.Struct, frozen=True):
     """`<name>_<component>_<word>` with the suffix of its archive; `word` is generic, a family or a target."""
 
     stem: str
@@ -59,8 +59,7 @@ def artifact_name(file: str) -> ArtifactName | None:
     return None
 
 
-@dataclass(frozen=True)
-class ArtifactChoice:
+class ArtifactChoice(msgspec.Struct, frozen=True):
     """Which artifacts: those of any GPU, and those of these families and targets.
 
     Without `targets`, those of each family count; `families` may name artifact groups. `include` and
@@ -121,7 +120,7 @@ def _spelled(
     wanted: ArtifactChoice, held: Iterable[str], families: Mapping[str, Sequence[str]]
 ) -> ArtifactChoice:
     known = (*held, *families, *(member for members in families.values() for member in members))
-    return replace(
+    return msgspec.structs.replace(
         wanted,
         families=tuple(spelled(name, known) for name in wanted.families),
         targets=tuple(spelled(name, known) for name in wanted.targets),
@@ -193,8 +192,7 @@ def _matches(stem: str, patterns: Iterable[str]) -> bool:
 # -- of a run in a store
 
 
-@dataclass(frozen=True)
-class ArtifactArchive:
+class ArtifactArchive(msgspec.Struct, frozen=True):
     """An archive of an artifact; `sha256` is None where neither the run's record nor a sidecar says it."""
 
     artifact: str
@@ -203,8 +201,7 @@ class ArtifactArchive:
     sha256: str | None
 
 
-@dataclass(frozen=True)
-class RunArtifacts:
+class RunArtifacts(msgspec.Struct, frozen=True):
     """A run's archives, by name; `result` is that of its upload, None where the run has no record."""
 
     run: Run
@@ -296,8 +293,7 @@ def _known(store: ObjectStore, run: Run) -> str:
 # -- uploaded, each with a sidecar that says its sha256
 
 
-@dataclass(frozen=True)
-class UploadedArtifacts:
+class UploadedArtifacts(msgspec.Struct, frozen=True):
     """Where a run's artifacts lie, and what they are."""
 
     folder: str

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Literal, TypeVar
 
 import msgspec
@@ -48,8 +47,7 @@ class RunRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 _Record = TypeVar("_Record", RunRecord, FileEntry)
 
 
-@dataclass(frozen=True)
-class Run:
+class Run(msgspec.Struct, frozen=True):
     """A run on a platform; `external_repo` is `owner-name/` where it is of a fork or another repository."""
 
     run_id: str

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+import msgspec
 from msgspec import UNSET
 
 from rocwright.errors import IntegrityError, InvalidInput, Unreachable
@@ -32,8 +32,7 @@ from rocwright.system.files import PARTIAL, sha256_file, walk_files, write_text
 from rocwright.system.progress import each
 
 
-@dataclass(frozen=True)
-class UploadPlan:
+class UploadPlan(msgspec.Struct, frozen=True):
     """What an upload will do: `new` files go to `prefix`, `known` files are there with these bytes."""
 
     prefix: str
@@ -46,8 +45,7 @@ class UploadPlan:
         return tuple(sorted((*self.new, *self.known), key=lambda entry: entry.name))
 
 
-@dataclass(frozen=True)
-class Uploaded:
+class Uploaded(msgspec.Struct, frozen=True):
     """One run's packages: `url` is what `pip install --find-links` takes.
 
     `combined_url` is that of the page with the run's packages of both kinds, `split` says whether device
@@ -285,8 +283,7 @@ def step_summary(uploaded: Uploaded, kind: Kind) -> tuple[str, ...]:
 PAGE = "index.html"
 
 
-@dataclass(frozen=True)
-class FolderPage:
+class FolderPage(msgspec.Struct, frozen=True):
     """A page: where it lies, what it lists, and files that match but are no packages."""
 
     path: Path

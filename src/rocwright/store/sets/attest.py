@@ -10,10 +10,11 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
+
+import msgspec
 
 from rocwright.errors import IntegrityError, InvalidInput, MissingTool, UsageError, see_who_may_read
 from rocwright.model.channels import Publisher
@@ -36,8 +37,7 @@ ENDINGS = (".attestation", ".sigstore.json", ".sigstore")
 _FIND_OUT = "find out who changed it; attest the set again (rocwright set attest)"
 
 
-@dataclass(frozen=True)
-class Attested:
+class Attested(msgspec.Struct, frozen=True):
     """What `attest_set` wrote: keys by the file's name, and the statement's key; none where all was there."""
 
     provenance: Mapping[str, str]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 
 import msgspec
@@ -33,8 +32,7 @@ from rocwright.store.sets.stage import rfc3339
 from rocwright.store.trust.guard import minding, trusted_now
 
 
-@dataclass(frozen=True)
-class Promoted:
+class Promoted(msgspec.Struct, frozen=True):
     """A set in a channel and the statement recorded about it."""
 
     set_id: str

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import date
 
 import msgspec
@@ -265,8 +264,7 @@ def history_of(store: ObjectStore, prefix: str, tell: Tell = refuse) -> History:
 # -- whether a set may go into a channel: what the store knows of it, given to the gate
 
 
-@dataclass(frozen=True)
-class Considered:
+class Considered(msgspec.Struct, frozen=True):
     """A set, the statements about it, and the gate's decision."""
 
     manifest: SetManifest

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from rocwright.errors import GateClosed, IntegrityError
 from rocwright.model.sets import SetManifest, canonical_json, parse_statement, set_id
@@ -21,8 +22,7 @@ from rocwright.store.trust.seals import SET_TYPE, SIGNATURES, STATEMENT_TYPE, sa
 _NAME = re.compile(r"[0-9a-f]{16}\.json")
 
 
-@dataclass(frozen=True)
-class Signed:
+class Signed(msgspec.Struct, frozen=True):
     """A signature that was written: its key in the store, and the public key that it is checked with."""
 
     key: str

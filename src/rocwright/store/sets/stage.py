@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
+
+import msgspec
 
 from rocwright.errors import ContractBroken, IntegrityError, InvalidInput
 from rocwright.model.channels import Channel
@@ -30,8 +31,7 @@ from rocwright.system.progress import each
 _YOUNG = timedelta(days=1)
 
 
-@dataclass(frozen=True)
-class Staged:
+class Staged(msgspec.Struct, frozen=True):
     """A set in the staging channel: `index_url` is what `pip install --index-url` takes."""
 
     set_id: str

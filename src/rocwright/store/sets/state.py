@@ -7,7 +7,6 @@ version is stated to be made of it, and inherits how that was built and what may
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from difflib import get_close_matches
 
@@ -44,8 +43,7 @@ _RESULT = "rocwright set state SET --suite smoke-gpu --target gfx942 --result pa
 _BYPASS = "rocwright set state SET --suite smoke-gpu --bypass --reason WHY --expires 2030-01-31"
 
 
-@dataclass(frozen=True)
-class Said:
+class Said(msgspec.Struct, frozen=True):
     """What is to be recorded; see `rocwright set state`."""
 
     suite: str | None = None
@@ -84,7 +82,7 @@ def statements_of(manifest: SetManifest, channels: Channels, said: Said, today: 
     if said.result is None and not said.bypass and said.suite is not None:
         raise UsageError(f"--suite {said.suite} needs a result or a bypass", next_step=_RESULT)
     # Each target has a statement of its own.
-    for each in (replace(said, target=target) for target in said.target.split(",")):
+    for each in (msgspec.structs.replace(said, target=target) for target in said.target.split(",")):
         if said.result is not None:
             yield result_statement(manifest, _result(manifest, channels, each, said.result))
         if said.bypass:

@@ -10,7 +10,6 @@ envelopes and signatures are securesystemslib's, on which python-tuf stands, too
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import date
 
 import msgspec
@@ -38,8 +37,7 @@ class Root(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     schema: str = ROOT_SCHEMA
 
 
-@dataclass(frozen=True)
-class Trust:
+class Trust(msgspec.Struct, frozen=True):
     """Whom a channel trusts now, and the versions of its root that led there; none for the anchor alone."""
 
     channel: str

@@ -10,10 +10,11 @@ import os
 import re
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
+
+import msgspec
 
 from rocwright.errors import InvalidWheel, see_who_may_read
 from rocwright.system.files import pread
@@ -66,8 +67,7 @@ class Body(NamedTuple):
     next: int
 
 
-@dataclass(frozen=True)
-class WheelArchive:
+class WheelArchive(msgspec.Struct, frozen=True):
     """A wheel's structure: members in the order of the directory, and as they lie; the directory's bytes.
 
     `directory_at` is where the members end, `comment` what stands at the end of the file.

@@ -14,7 +14,6 @@ import re
 import tokenize
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -158,15 +157,14 @@ def reversion_table() -> ReversionTable:
     return load_table("reversion", ReversionTable)
 
 
-@dataclass
-class MemberEdits:
+class MemberEdits(msgspec.Struct):
     """Edits members of one file; remembers requirements that changed and what still mentions old versions."""
 
     file: Path
     version: str
     changes: Changes
-    requirements: dict[str, str] = field(default_factory=dict)
-    left: list[str] = field(default_factory=list)
+    requirements: dict[str, str] = msgspec.field(default_factory=dict)
+    left: list[str] = msgspec.field(default_factory=list)
 
     def edit(self, name: str, data: bytes, edit: Callable[[bytes], bytes]) -> bytes:
         """New bytes of a member, by one of the methods below; raises `InvalidWheel` naming it."""

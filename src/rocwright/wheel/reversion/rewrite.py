@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from typing import TypeAlias
+
+import msgspec
 
 from rocwright.wheel.deflate import blocks_of, crc32, levels_of, pack
 from rocwright.wheel.reversion.directory import DirectoryEntry, WheelArchive
@@ -33,8 +34,7 @@ Piece: TypeAlias = bytes | tuple[int, int]
 _OFFSET = struct.Struct("<I")
 
 
-@dataclass(frozen=True)
-class Edits:
+class Edits(msgspec.Struct, frozen=True):
     """What changes, by old name: new names, new content, what is left out."""
 
     renamed: Mapping[str, str]
@@ -47,8 +47,7 @@ class Edits:
         return frozenset((*self.renamed, *self.changed, *self.dropped))
 
 
-@dataclass(frozen=True)
-class _Moved:
+class _Moved(msgspec.Struct, frozen=True):
     """A member that changes, in the new archive; `data` None where only its name does."""
 
     entry: DirectoryEntry

@@ -9,10 +9,10 @@ import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import copy
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+import msgspec
 from packaging.utils import InvalidSdistFilename, parse_sdist_filename
 from packaging.version import InvalidVersion, Version
 
@@ -37,8 +37,7 @@ _PKG_INFO = "PKG-INFO"
 _STATED = ("path", "linkpath", "size")
 
 
-@dataclass(frozen=True)
-class OpenSdist:
+class OpenSdist(msgspec.Struct, frozen=True):
     """An sdist: its root folder, and what the set needs to know of it."""
 
     root: str

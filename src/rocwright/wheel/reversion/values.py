@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import TypeAlias
 
+import msgspec
 from packaging.requirements import Requirement
 from packaging.version import Version
 
@@ -18,16 +18,14 @@ from rocwright.wheel.reversion.versions import Change
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
-@dataclass(frozen=True)
-class WheelEdits:
+class WheelEdits(msgspec.Struct, frozen=True):
     """A wheel as it lies, and the pieces of the new one: bytes, and ranges of the old file."""
 
     archive: WheelArchive
     pieces: tuple[Piece, ...]
 
 
-@dataclass(frozen=True)
-class SdistEdits:
+class SdistEdits(msgspec.Struct, frozen=True):
     """An sdist's new root folder, and new content of members by path below the old one."""
 
     old_root: str
@@ -39,8 +37,7 @@ class SdistEdits:
 Work: TypeAlias = "WheelEdits | SdistEdits | None"
 
 
-@dataclass(frozen=True)
-class FileChange:
+class FileChange(msgspec.Struct, frozen=True):
     """A file and what becomes of it.
 
     `name` is its new name; versions are equal where it stays as it is. `edited` are members (by their old
@@ -57,7 +54,7 @@ class FileChange:
     requirements: tuple[tuple[str, str], ...] = ()
     dropped: tuple[str, ...] = ()
     left: tuple[str, ...] = ()
-    work: Work = field(default=None, repr=False)
+    work: Work = None
 
     @property
     def said(self) -> dict[str, object]:
@@ -75,8 +72,7 @@ class FileChange:
         }
 
 
-@dataclass(frozen=True)
-class ReversionPlan:
+class ReversionPlan(msgspec.Struct, frozen=True):
     """ROCm's version before and after, and every file of the set, sorted by its old name."""
 
     old: str
@@ -84,8 +80,7 @@ class ReversionPlan:
     files: tuple[FileChange, ...]
 
 
-@dataclass(frozen=True)
-class PlannedDistribution:
+class PlannedDistribution(msgspec.Struct, frozen=True):
     """A wheel or sdist as far as planning for the whole set needs it.
 
     `requires` are its requirements as written; `extras` those it provides; `tags` of a wheel.
@@ -102,8 +97,7 @@ class PlannedDistribution:
     tags: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class Changes:
+class Changes(msgspec.Struct, frozen=True):
     """What changes in the whole set: versions by project, and texts that stand for versions."""
 
     rocm: Change

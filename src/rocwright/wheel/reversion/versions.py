@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
+import msgspec
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.specifiers import InvalidSpecifier, Specifier
 from packaging.utils import canonicalize_name
@@ -31,8 +31,7 @@ _CLAUSE = re.compile(r"(?P<operator>===|==|~=|>=|<=)(?P<space>\s*)(?P<version>[^
 EXACT = ("==", "===")
 
 
-@dataclass(frozen=True)
-class Rule:
+class Rule(msgspec.Struct, frozen=True):
     """What the version of ROCm becomes: the release itself (`pre` empty), `rc2`, `a20260430`.
 
     `base` is the release that it must be of, None for that of the version at hand.
@@ -93,8 +92,7 @@ def new_version(version: Version, rule: Rule, *, own: bool) -> Version:
     return Version(f"{version.public}+{'.'.join(segments)}")
 
 
-@dataclass(frozen=True)
-class _Place:
+class _Place(msgspec.Struct, frozen=True):
     """The segments of a local version before and behind those that are ROCm's."""
 
     before: tuple[str, ...]
@@ -154,8 +152,7 @@ def _unknown(version: Version, why: str) -> InvalidVersion:
     )
 
 
-@dataclass(frozen=True)
-class Change:
+class Change(msgspec.Struct, frozen=True):
     """A version and the one that takes its place."""
 
     old: Version

@@ -7,9 +7,9 @@ import hashlib
 import io
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
 from packaging.utils import (
     InvalidWheelFilename,
     canonicalize_name,
@@ -33,8 +33,7 @@ _TEXTS = (".py", ".json")
 _SIGNATURES = ("RECORD.jws", "RECORD.p7s")
 
 
-@dataclass(frozen=True)
-class OpenWheel:
+class OpenWheel(msgspec.Struct, frozen=True):
     """A wheel's structure and what the set needs to know of it; `dist_info` without the slash."""
 
     archive: WheelArchive

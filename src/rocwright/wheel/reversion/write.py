@@ -6,7 +6,6 @@ import hashlib
 import shutil
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
 from itertools import cycle
 from pathlib import Path
 from typing import IO, Any
@@ -154,8 +153,7 @@ def write_wheel(edits: WheelEdits, stream: IO[bytes]) -> tuple[str, int]:
     return digest.hexdigest(), size
 
 
-@dataclass
-class _Turn:
+class _Turn(msgspec.Struct):
     """A buffer, and the digest that is still being taken of what is in it."""
 
     buffer: bytearray

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import PurePosixPath
 
 import msgspec
@@ -34,7 +33,7 @@ TABLE = ExtensionTable(
         ),
     )
 )
-HERE = replace(KNOWN, extensions=TABLE)
+HERE = msgspec.structs.replace(KNOWN, extensions=TABLE)
 BOTH = ("torch-sparse==0.6.18", "torch-scatter==2.1.2")
 SCATTER, SPARSE = "build-extension-torch-scatter", "build-extension-torch-sparse"
 PLACE = "linux/cp312/release-2.9/one-all"
@@ -169,7 +168,7 @@ def test_a_circle_of_needs_is_named() -> None:
     circle = ExtensionTable((Extension("a", needs=("b",)), Extension("b", needs=("a",))))
     choice = Choice("mine", "7", extensions=("a==1", "b==1"))
     with pytest.raises(InvalidData, match="these extensions need one another: a, b"):
-        plan_of(choice, known=replace(KNOWN, extensions=circle))
+        plan_of(choice, known=msgspec.structs.replace(KNOWN, extensions=circle))
 
 
 def test_a_profile_with_a_text_that_is_none_is_refused_where_it_is_read() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import msgspec
 from define_samples import KNOWN, OPEN, PROFILE, ids
 
@@ -30,8 +28,10 @@ TIMES = Recorded(
 
 def plan_of(level: str, *, recorded: Recorded | None = None, **choice: object) -> Plan:
     asked = msgspec.convert({"profile": "mine", "run_id": "7", "test_level": level, **choice}, Choice)
-    known = replace(KNOWN, levels=TABLE)
-    return make_plan(PROFILE, asked, replace(known, recorded=recorded) if recorded else known, OPEN)
+    known = msgspec.structs.replace(KNOWN, levels=TABLE)
+    return make_plan(
+        PROFILE, asked, msgspec.structs.replace(known, recorded=recorded) if recorded else known, OPEN
+    )
 
 
 def test_quick_is_one_cell_on_the_host_and_one_on_each_gpu() -> None:
@@ -87,7 +87,7 @@ def test_a_family_without_a_machine_says_so_for_each_shard() -> None:
 
 def test_what_needs_several_gpus_goes_to_a_machine_that_has_them_or_nowhere() -> None:
     def distributed(runners: Runners) -> set[tuple[str, str]]:
-        known = replace(KNOWN, levels=TABLE, runners=runners)
+        known = msgspec.structs.replace(KNOWN, levels=TABLE, runners=runners)
         plan = make_plan(PROFILE, Choice("mine", "7", test_level="full"), known, OPEN)
         return {(cell.runner, cell.skip) for cell in plan.cells if cell.shard.startswith("distributed-")}
 
@@ -105,7 +105,7 @@ def test_a_family_with_the_first_tests_alone_has_no_configuration() -> None:
     row, *others = KNOWN.runners.rows
     assert row.linux is not None
     first = msgspec.structs.replace(row, linux=msgspec.structs.replace(row.linux, sanity_only=True))
-    known = replace(KNOWN, levels=TABLE, runners=Runners((first, *others)))
+    known = msgspec.structs.replace(KNOWN, levels=TABLE, runners=Runners((first, *others)))
     plan = make_plan(PROFILE, Choice("mine", "7", test_level="full"), known, OPEN)
     assert ids(plan, "test-pytorch") == [f"test-pytorch/{PLACE}"]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import PurePosixPath
 from typing import Any
 
+import msgspec
 import pytest
 
 from rocwright.pipeline.doctor.bucket import LifeRule, StoreFacts, judge_store, read_rules
@@ -26,7 +27,7 @@ CHANNELS = ("v2-staging", "v2")
 
 
 def judged(*, serves: bool = True, **changes: Any) -> dict[tuple[str, str], Condition]:
-    facts = StoreFacts(**{**vars(WELL), **changes})
+    facts = StoreFacts(**{**msgspec.structs.asdict(WELL), **changes})
     found = judge_store(facts, CHANNELS, serves=serves, role="ROCWRIGHT_NIGHTLY_ROLE")
     return {(one.id, one.about): one for one in found}
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import shutil
 import tarfile
-from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from index_server import serving
@@ -72,7 +72,7 @@ def test_a_tarball_of_an_installation_becomes_packages(
     ending: str, arcname: str, prefix: Path, options: RunOptions, tmp_path: Path
 ) -> None:
     path = tarball(prefix, tmp_path / f"therock-dist-linux.{ending}", arcname)
-    options = replace(options, rocm=Rocm("tarball", str(path)))
+    options = msgspec.structs.replace(options, rocm=Rocm("tarball", str(path)))
     pinned = artifacts(options)
     done = packages(options, pinned)
     assert done.version == "6.4.1"
@@ -84,7 +84,7 @@ def test_a_tarball_comes_from_an_address_too(prefix: Path, options: RunOptions, 
     (tmp_path / "served").mkdir()
     tarball(prefix, tmp_path / "served" / "rocm.tar.gz", ".")
     with serving(tmp_path / "served") as server:
-        options = replace(options, rocm=Rocm("tarball", server.url("files/rocm.tar.gz")))
+        options = msgspec.structs.replace(options, rocm=Rocm("tarball", server.url("files/rocm.tar.gz")))
         assert packages(options, artifacts(options)).version == "6.4.1"
 
 
@@ -99,7 +99,7 @@ def test_a_tarball_that_is_none_of_rocm_is_named(
     elif what in ("not-rocm", "out"):
         (tmp_path / "x").write_text("x")
         tarball(tmp_path / "x", path, "../x" if what == "out" else "bin/x")
-    options = replace(options, rocm=Rocm("tarball", str(path)))
+    options = msgspec.structs.replace(options, rocm=Rocm("tarball", str(path)))
     with pytest.raises(RocwrightError) as told:
         packages(options, artifacts(options))
     assert "rocm" in str(told.value)
@@ -110,7 +110,7 @@ def test_a_tarball_that_is_none_of_rocm_is_named(
 
 def test_a_command_makes_rocm_where_it_is_told(prefix: Path, options: RunOptions) -> None:
     line = f'cd "$ROCWRIGHT_ROCM_DIR" && cp -a {prefix}/. . && echo "$ROCWRIGHT_ROCM_TARGETS" > asked'
-    options = replace(options, rocm=Rocm("command", line))
+    options = msgspec.structs.replace(options, rocm=Rocm("command", line))
     pinned = artifacts(options)
     (step,) = steps_of_kind("rocm-artifacts", options, ())
     (made,) = step.outputs(pinned)
@@ -123,10 +123,10 @@ def test_a_command_makes_rocm_where_it_is_told(prefix: Path, options: RunOptions
 
 def test_a_command_that_fails_or_makes_nothing_ends_the_step(options: RunOptions) -> None:
     with pytest.raises(CommandFailed) as failed:
-        artifacts(replace(options, rocm=Rocm("command", "echo no compiler >&2; exit 3")))
+        artifacts(msgspec.structs.replace(options, rocm=Rocm("command", "echo no compiler >&2; exit 3")))
     assert "no compiler" in str(failed.value)
     with pytest.raises(InvalidInput, match=r"left nothing in \$ROCWRIGHT_ROCM_DIR"):
-        artifacts(replace(options, rocm=Rocm("command", "true")))
+        artifacts(msgspec.structs.replace(options, rocm=Rocm("command", "true")))
 
 
 def test_packages_of_a_run_without_records_are_taken_as_they_lie(options: RunOptions, tmp_path: Path) -> None:
@@ -139,7 +139,7 @@ def test_packages_of_a_run_without_records_are_taken_as_they_lie(options: RunOpt
         write_wheel(folder, project, "7.1", files, tag="py3-none-linux_x86_64")
     (folder / "index.html").write_text("<a href='rocm-7.1.tar.gz'>rocm</a>")
     other = str(tmp_path / "therock")
-    options = replace(options, rocm=Rocm("packages", "17", store=other))
+    options = msgspec.structs.replace(options, rocm=Rocm("packages", "17", store=other))
     (step,) = steps_of_kind("rocm-packages", options, ())
     done = act(step)
     assert isinstance(done, BuiltPackages)

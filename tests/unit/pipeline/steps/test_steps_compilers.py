@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from rocwright.errors import UsageError
@@ -69,7 +69,7 @@ def test_a_bucket_keeps_results_apart_for_each_profile(
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
     monkeypatch.setenv("AWS_REGION", "eu-west-1")
     monkeypatch.setenv("AWS_ENDPOINT_URL", "https://minio.example")
-    shared = replace(options, objects=open_store("s3://bucket/some/prefix"))
+    shared = msgspec.structs.replace(options, objects=open_store("s3://bucket/some/prefix"))
     cache, notes = taken(shared)
     socket = cache.settings.pop("SCCACHE_SERVER_UDS")
     assert len(socket) < 100 and not Path(socket).parent.exists()
@@ -83,7 +83,7 @@ def test_a_bucket_keeps_results_apart_for_each_profile(
         "SCCACHE_S3_RW_MODE": "READ_WRITE",
         "SCCACHE_IDLE_TIMEOUT": "7200",
     }
-    forked = replace(shared, publication=Publication(False, False, "a fork"))
+    forked = msgspec.structs.replace(shared, publication=Publication(False, False, "a fork"))
     assert taken(forked)[0].settings["SCCACHE_S3_RW_MODE"] == "READ_ONLY"
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
@@ -190,7 +189,9 @@ after = "staging"
 def test_a_family_and_a_channel_of_ours_count_at_the_gate(tmp_path: Path) -> None:
     """They stand in a rocwright.toml, which the machine gives to its steps."""
     overlay = parse_overlay(OVERLAY, where="rocwright.toml")
-    ours = replace(options(tmp_path, channels=True), families=("ours",), channel="customers", overlay=overlay)
+    ours = msgspec.structs.replace(
+        options(tmp_path, channels=True), families=("ours",), channel="customers", overlay=overlay
+    )
     end = msgspec.convert({"state": "skipped"}, NeedEnd)
     inputs = Inputs(
         {
@@ -206,7 +207,7 @@ def test_a_family_and_a_channel_of_ours_count_at_the_gate(tmp_path: Path) -> Non
     # The row lasts for longer than a set may go without its tests.
     assert {(one.expires - one.at).days for one in done.decision.bypasses if one.at} == {90}
     # Another rocwright.toml is another question.
-    assert gate_step(ours, ()).facts() != gate_step(replace(ours, overlay=None), ()).facts()
+    assert gate_step(ours, ()).facts() != gate_step(msgspec.structs.replace(ours, overlay=None), ()).facts()
     plan = make_plan(
         profiles().named("ci"), Choice("ci", "7"), known(environment={}), Publication(True, True)
     )
@@ -266,7 +267,7 @@ def test_a_gate_runs_and_stays_closed_though_a_test_before_it_failed(tmp_path: P
 def test_a_channel_that_asks_for_no_test_takes_nothing_that_failed_one(
     tmp_path: Path, smoke: Verdicts
 ) -> None:
-    asked = replace(options(tmp_path, channels=True), channel="staging")
+    asked = msgspec.structs.replace(options(tmp_path, channels=True), channel="staging")
     tested = Tested("pip", {"torch": "2.9"}, 1.0, (), GOOD, smoke, FILES)
     inputs = Inputs({"stage": StagedSet(set_id(MANIFEST), "", "", MANIFEST, SAID, "x"), "test-pip": tested})
     step = gate_step(asked, ("stage", "test-pip"))
@@ -291,7 +292,7 @@ def units(
 
 def with_units(tmp_path: Path, *machines: GpuTested, needs: tuple[str, ...] = ()) -> Gated:
     """The gate of a channel that asks for no test: what is asked for is up to the run."""
-    asked = replace(options(tmp_path, channels=True), channel="staging")
+    asked = msgspec.structs.replace(options(tmp_path, channels=True), channel="staging")
     shards = {f"test-units/linux/{number}": machine for number, machine in enumerate(machines)}
     staged = StagedSet(set_id(MANIFEST), "", "", MANIFEST, SAID, "")
     done = gate_step(asked, needs).act(Inputs({"stage": staged, **shards}), lambda _: None)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from index_server import IndexServer, multi_arch, serving
@@ -59,7 +59,7 @@ def take(options: RunOptions, pinned: Pinned) -> BuiltPackages:
 def test_the_newest_rocm_is_pinned_without_a_download_and_then_fetched(
     kind: str, options: RunOptions, index: IndexServer, offered: Path
 ) -> None:
-    options = replace(
+    options = msgspec.structs.replace(
         options, rocm=Rocm("index", index.url()) if kind == "index" else Rocm("page", index.url("flat.html"))
     )
     pinned = pin(options)
@@ -76,9 +76,9 @@ def test_the_newest_rocm_is_pinned_without_a_download_and_then_fetched(
 
 
 def test_a_version_is_taken_by_its_name(options: RunOptions) -> None:
-    older = replace(options, rocm=Rocm("index", options.rocm.at, version="7.12.0a20260426"))
+    older = msgspec.structs.replace(options, rocm=Rocm("index", options.rocm.at, version="7.12.0a20260426"))
     assert all("7.12.0a20260426" in name for name in pin(older).files)
-    none = replace(options, rocm=Rocm("index", options.rocm.at, version="7.99"))
+    none = msgspec.structs.replace(options, rocm=Rocm("index", options.rocm.at, version="7.99"))
     with pytest.raises(InvalidInput, match="has no rocm that matches"):
         pin(none)
 
@@ -87,12 +87,12 @@ def test_a_target_without_code_is_refused(options: RunOptions) -> None:
     with pytest.raises(
         InvalidInput, match="has no code for gfx1151; it has code for gfx942, gfx1100, gfx1201"
     ):
-        pin(replace(options, targets=("gfx942", "gfx1151")))
+        pin(msgspec.structs.replace(options, targets=("gfx942", "gfx1151")))
 
 
 def test_packages_for_another_platform_are_no_packages(options: RunOptions) -> None:
     with pytest.raises(InvalidInput, match="without rocm-sdk-core for windows"):
-        pin(replace(options, platform="windows"))
+        pin(msgspec.structs.replace(options, platform="windows"))
 
 
 def test_other_bytes_than_were_pinned_are_refused(options: RunOptions) -> None:
@@ -108,7 +108,7 @@ def test_other_bytes_than_were_pinned_are_refused(options: RunOptions) -> None:
 
 def test_an_index_that_is_not_there_is_told(options: RunOptions, index: IndexServer) -> None:
     with pytest.raises(Unreachable, match="nothing-here"):
-        pin(replace(options, rocm=Rocm("index", index.url("nothing-here/"))))
+        pin(msgspec.structs.replace(options, rocm=Rocm("index", index.url("nothing-here/"))))
 
 
 def test_a_folder_for_each_family_is_that_of_the_group() -> None:

@@ -6,9 +6,9 @@ import json
 import os
 import sys
 import sysconfig
-from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from miniature_pytorch import HIP_GPUS, make_checkout, write_torch
@@ -83,7 +83,7 @@ def test_a_file_that_the_sources_lack_is_named_before_anything_is_installed(tmp_
     overlay = parse_overlay(
         '[[tests.level]]\nname = "quick"\nhost = ["test_view.py", "test_views.py"]\n', where="rocwright.toml"
     )
-    step = units_step(replace(options(tmp_path, "quick"), gpu_family="", overlay=overlay), ())
+    step = units_step(msgspec.structs.replace(options(tmp_path, "quick"), gpu_family="", overlay=overlay), ())
     tree = SourceTree(str(tmp_path / "src"), LOCKED, 0, 0, 0)
     inputs = Inputs({"upload-pytorch": UPLOADED, "checkout-torch": tree})
     with pytest.raises(UsageError, match=r"has no test_view\.py") as caught:
@@ -98,9 +98,9 @@ def test_another_level_shard_or_record_of_times_is_another_question(tmp_path: Pa
         units_step(one, ()).facts()
         for one in (
             asked,
-            replace(asked, tests="standard"),
-            replace(asked, shard="1of2"),
-            replace(asked, shard="1of2", durations=("41",)),
+            msgspec.structs.replace(asked, tests="standard"),
+            msgspec.structs.replace(asked, shard="1of2"),
+            msgspec.structs.replace(asked, shard="1of2", durations=("41",)),
         )
     ]
     assert all(facts.count(one) == 1 for one in facts)
@@ -137,7 +137,9 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[RunOptions
     checkout = make_checkout(tmp_path / "src", {"test_a.py": WHERE}, version="2.9.1")
     environment = Environment(tmp_path / "env")
     script(environment.bin / "python", f'#!/bin/sh\nexec {sys.executable} "$@"\n')
-    asked = replace(options(tmp_path, "quick"), overlay=parse_overlay(LEVEL, where="rocwright.toml"))
+    asked = msgspec.structs.replace(
+        options(tmp_path, "quick"), overlay=parse_overlay(LEVEL, where="rocwright.toml")
+    )
     tree = SourceTree(str(checkout), LOCKED, 0, 0, 0)
     uploaded = UploadedRun("", "", {"torch-2.9.1.whl": "cd" * 32})
     return asked, environment, Inputs({"upload-pytorch": uploaded, "checkout-torch": tree})
@@ -163,10 +165,10 @@ def test_a_configuration_without_a_script_of_its_own_is_an_error_and_no_pass(
     tmp_path: Path, machine: tuple[RunOptions, Environment, Inputs]
 ) -> None:
     asked, environment, inputs = machine
-    asked = replace(asked, shard="distributed-1of3")
+    asked = msgspec.structs.replace(asked, shard="distributed-1of3")
     with pytest.raises(UsageError, match=r"has no test/run_test\.py that can be read"):
         own_suites(
-            replace(asked, shard="distributed-1of3"),
+            msgspec.structs.replace(asked, shard="distributed-1of3"),
             environment,
             inputs,
             tmp_path / "reports",

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from rocwright.data import load_table
@@ -56,7 +56,7 @@ def test_the_miniature_is_asked_for_where_it_lies(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("sources", ["miniature", "upstream"])
 def test_the_smoke_tests_are_those_of_the_family_that_is_built(sources: Sources, tmp_path: Path) -> None:
-    own = dataclasses.replace(options("release/2.12", tmp_path), sources=sources)
+    own = msgspec.structs.replace(options("release/2.12", tmp_path), sources=sources)
     step = installation_step(own, "pip", ())
     theirs = {
         "miniature": shipped_directory("examples") / "mini-pytorch" / "smoke-tests",
@@ -72,7 +72,7 @@ def test_only_the_miniature_family_has_repositories_made_here(tmp_path: Path) ->
     assert origin_steps(upstream) == []
     assert lock_sources_step(upstream, ("a",)).needs == ("a",)
     assert checkout_step(upstream, "torch").needs == ("lock-sources",)
-    mini = dataclasses.replace(upstream, sources="miniature")
+    mini = msgspec.structs.replace(upstream, sources="miniature")
     assert [step.id for step in origin_steps(mini)] == ["origins"]
     assert lock_sources_step(mini, ("a",)).needs == ("a", "origins")
     assert checkout_step(mini, "torch").needs == ("lock-sources", "origins")
