@@ -134,8 +134,10 @@ def ready_for_threads() -> None:
     with _lock:
         for one in {*_below(msgspec.Struct)} - _ready:
             # A type that refers to what is not defined yet is met later.
-            with contextlib.suppress(NameError, TypeError):
-                msgspec.json.Decoder(one)
+            with contextlib.suppress(NameError):
+                # Records that no text can be decoded to are among them.
+                with contextlib.suppress(TypeError):
+                    msgspec.json.Decoder(one)
                 _ready.add(one)
 
 
