@@ -135,7 +135,8 @@ def ready_for_threads() -> None:
         for one in {*_below(msgspec.Struct)} - _ready:
             # A type that refers to what is not defined yet is met later.
             with contextlib.suppress(NameError):
-                # Records that no text can be decoded to are among them.
+                # Among them are records that no text can be decoded to. What they hold is not to be decoded
+                # either: of a type that it could not make, msgspec may keep half.
                 with contextlib.suppress(TypeError):
                     msgspec.json.Decoder(one)
                 _ready.add(one)
