@@ -307,7 +307,8 @@ def _cache(wanted: BuildRequest, builds: Sequence[BuildPlan]) -> list[str]:
 def _unlaunched(
     wanted: BuildRequest, rocm: Rocm, table: RecipeTable, builds: Sequence[BuildPlan]
 ) -> list[str]:
-    if _reaches_hip(rocm, table, builds):
+    unreached = _unreached(rocm, table, builds)
+    if not unreached:
         return []
     since = table.hip_launcher_since
     why = (
@@ -316,23 +317,24 @@ def _unlaunched(
     )
     notes = []
     if wanted.cache and wanted.cache_hip and wanted.platform == "linux":
-        notes.append(f"{wanted.cache} will not see HIP code: {why}")
+        notes.append(f"{wanted.cache} will not see HIP code of {unreached}: {why}")
     if wanted.part:
         notes.append(
-            "--device-part leaves nothing out of what hipcc compiles (it does of what CMake has compiled by "
-            f"itself): {why}"
+            f"--device-part leaves nothing out of what hipcc compiles for {unreached} (it does of what CMake "
+            f"has compiled by itself): {why}"
         )
     return notes
 
 
-def _reaches_hip(rocm: Rocm, table: RecipeTable, builds: Sequence[BuildPlan]) -> bool:
-    """Whether launchers come before the compiler of device code, as far as that can be told."""
+def _unreached(rocm: Rocm, table: RecipeTable, builds: Sequence[BuildPlan]) -> str:
+    """The projects whose device code is compiled without a launcher before it, as far as that can be told."""
     if rocm.version == VERSION or not table.hip_launcher_since:
-        return True
+        return ""
     if parse_version(rocm.version).release >= parse_version(table.hip_launcher_since).release:
-        return True
+        return ""
     # A directory of the user's own, whose clang++ may run the launcher.
-    return all("HIP_CLANG_PATH" in plan.env for plan in builds)
+    left = dict.fromkeys(plan.project for plan in builds if "HIP_CLANG_PATH" not in plan.env)
+    return ", ".join(left)
 
 
 def _editable(builds: Sequence[BuildPlan]) -> list[str]:

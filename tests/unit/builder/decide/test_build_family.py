@@ -146,6 +146,12 @@ def test_an_older_hipcc_has_no_launcher() -> None:
     table = recipes()
     own = [msgspec.structs.replace(row, env={**row.env, "HIP_CLANG_PATH": "/w"}) for row in table.recipe]
     assert not told("7.12.0", cache="ccache", table=msgspec.structs.replace(table, recipe=tuple(own)))
+    # One that stands before the compiler of torch alone leaves the others, which are named.
+    some = [new if new.project == "torch" else row for new, row in zip(own, table.recipe, strict=True)]
+    older = msgspec.structs.replace(LINUX, version="7.12.0")
+    part = family(rocm=older, part=("gfx942",), table=msgspec.structs.replace(table, recipe=tuple(some)))
+    (note,) = (note for note in part.notes if "HIP_CLANG_LAUNCHER" in note)
+    assert "hipcc compiles for triton, torchaudio, torchvision, apex (" in note
 
 
 # ---- what targets cost ----
