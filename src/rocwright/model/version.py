@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from datetime import datetime
+from functools import lru_cache
 from typing import Literal, get_args
 
 import msgspec
@@ -36,6 +37,11 @@ def parse_version(text: str) -> Version:
         raise InvalidVersion(
             f"{text!r} is not a valid version (PEP 440)", next_step="write it like 2.9.1 or 7.10.0rc2"
         ) from error
+
+
+# Of text that is one; raises as `Version` does. A store has thousands of files of one version: a plan to
+# clean up spent a third of its time on parsing it again.
+cached_version = lru_cache(maxsize=1 << 16)(Version)
 
 
 def rocm_suffix(rocm_version: str) -> str:

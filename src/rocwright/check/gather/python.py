@@ -255,8 +255,6 @@ def _facts(member: str, answer: Mapping[str, Any], *, names: bool) -> PythonFact
         Import(line, dots, module, None if names is None else tuple(names), raised)
         for line, dots, module, names, raised in answer["imports"]
     )
-    return (
-        None
-        if not imports and facts == PythonFacts(member)
-        else msgspec.structs.replace(facts, imports=imports)
-    )
+    if not imports and facts == PythonFacts(member):
+        return None
+    return msgspec.structs.replace(facts, imports=imports)

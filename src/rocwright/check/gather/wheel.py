@@ -127,11 +127,9 @@ def finish(wheel: Opened, gathered: Gathered) -> Facts:
     if gathered.failed is not None:
         return msgspec.structs.replace(wheel.facts, unreadable=gathered.failed)
     if not wheel.members:
-        return (
-            wheel.facts
-            if wheel.facts.bomb
-            else msgspec.structs.replace(wheel.facts, structure=_structure(wheel, {}))
-        )
+        if wheel.facts.bomb:
+            return wheel.facts
+        return msgspec.structs.replace(wheel.facts, structure=_structure(wheel, {}))
     seen = [gathered.seen[member] for member in wheel.members]
     # Where a name is there twice, most readers find the last.
     texts = {one.member.name: one.text for one in seen if one.text is not None}

@@ -19,6 +19,7 @@ from packaging.version import InvalidVersion, Version
 
 from rocwright.errors import IntegrityError, InvalidData
 from rocwright.model.sets import FileEntry, SetManifest
+from rocwright.model.version import cached_version
 from rocwright.store.layout import entry_key
 
 _NONE: Mapping[str, str] = MappingProxyType({})
@@ -129,12 +130,9 @@ def by_project(files: Iterable[ListedFile]) -> dict[str, list[ListedFile]]:
 
 def _version(text: str, name: str) -> Version:
     try:
-        return _parsed(text)
+        return cached_version(text)
     except InvalidVersion as error:
         raise InvalidData(f"{text!r} is not a version", where=name) from error
-
-
-_parsed = lru_cache(maxsize=1 << 16)(Version)
 
 
 # -- as HTML

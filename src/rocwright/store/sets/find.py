@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from functools import lru_cache, partial
+from functools import partial
 
 from packaging.version import Version
 
 from rocwright.errors import InvalidInput
 from rocwright.model.channels import Channel, Channels
 from rocwright.model.sets import SetManifest
+from rocwright.model.version import cached_version
 from rocwright.store.channel_log import ChannelState, known_log
 from rocwright.store.layout import LOG, channel_prefix, set_prefix
 from rocwright.store.objects.protocol import ObjectStore, side_by_side
@@ -28,16 +29,10 @@ def versions_of(manifest: SetManifest) -> Versions:
     """The highest version that a set has of each project."""
     found: dict[str, Version] = {}
     for entry in manifest.files:
-        version = _parsed(entry.version)
+        version = cached_version(entry.version)
         if version >= found.setdefault(entry.project, version):
             found[entry.project] = version
     return found
-
-
-@lru_cache(maxsize=1024)
-def _parsed(version: str) -> Version:
-    # Thousands of files have one: a plan to clean up spent a quarter of its time on parsing it again.
-    return Version(version)
 
 
 def manifests_of(store: ObjectStore, ids: Iterable[str]) -> dict[str, SetManifest]:
