@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Literal
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 import msgspec
 from packaging.requirements import InvalidRequirement, Requirement
@@ -39,7 +39,8 @@ class ProjectSource(msgspec.Struct, frozen=True):
     """Where a project's sources are, as a user names it.
 
     A `release` has a name and a version; a `path` (absolute) and a `git` repository at `ref` (a commit, tag
-    or branch, empty for its default) have a `place`, and a name where that is told.
+    or branch, empty for its default) have a `place`, and a name where that is told. `below` is the directory
+    of a repository that has the project, empty for its top.
     """
 
     kind: Literal["release", "path", "git"]
@@ -47,11 +48,17 @@ class ProjectSource(msgspec.Struct, frozen=True):
     version: str = ""
     place: str = ""
     ref: str = ""
+    below: str = ""
 
     def __str__(self) -> str:
         if self.kind == "release":
             return f"{self.name}=={self.version}"
-        return self.place if self.kind == "path" else f"git+{shown(self.place)}@{self.ref or 'HEAD'}"
+        return self.place if self.kind == "path" else self.at(self.ref or "HEAD")
+
+    def at(self, ref: str) -> str:
+        """A repository at a commit, tag or branch, as pip writes it and it may be shown."""
+        text = f"git+{shown(self.place)}@{ref}"
+        return f"{text}#subdirectory={self.below}" if self.below else text
 
 
 class ProjectTree(msgspec.Struct, frozen=True):
@@ -123,19 +130,35 @@ def _release(text: str) -> ProjectSource:
 
 def _repository(text: str, name: str) -> ProjectSource:
     address, _, fragment = text.removeprefix("git+").partition("#")
-    said = fragment.removeprefix("egg=")
-    if "=" in said or "&" in said:
-        raise UsageError(
-            f"--project {text}: what follows # is the project's name, and only that",
-            next_step="write git+https://HOST/REPOSITORY@COMMIT#NAME",
-        )
+    said, below = _behind_hash(fragment, text)
     parts = urlsplit(address)
     path, at, ref = parts.path.partition("@")
     origin = parts._replace(path=path).geturl() if at else address
     if not parts.scheme or (problem := origin_problem(origin)) is not None:
         why = problem if parts.scheme else "has no https:// or the like"
         raise UsageError(f"--project: the repository of {name or 'it'} {why}", next_step=_HOW)
-    return ProjectSource("git", name or canonicalize_name(said), place=origin, ref=ref)
+    return ProjectSource("git", name or canonicalize_name(said), place=origin, ref=ref, below=below)
+
+
+def _behind_hash(fragment: str, text: str) -> tuple[str, str]:
+    """Name and subdirectory: `NAME`, or as pip has it, `egg=NAME&subdirectory=DIRECTORY`."""
+    told: dict[str, str] = {}
+    for part in filter(None, fragment.split("&")):
+        key, equals, value = part.partition("=")
+        key, value = (key, unquote(value)) if equals else ("egg", key)
+        if key not in ("egg", "subdirectory") or key in told:
+            raise UsageError(
+                f"--project {text}: what follows # is the project's name and its subdirectory, and only that",
+                next_step="write git+https://HOST/REPOSITORY@COMMIT#NAME&subdirectory=DIRECTORY",
+            )
+        told[key] = value
+    below = told.get("subdirectory", "").strip("/")
+    if not {"..", "."}.isdisjoint(below.split("/")) or "\\" in below:
+        raise UsageError(
+            f"--project {text}: {below} is no directory below the top of the repository",
+            next_step="write it as the repository does: #subdirectory=python/my-ext",
+        )
+    return told.get("egg", ""), below
 
 
 def read_list(path: Path) -> tuple[ProjectSource, ...]:
@@ -232,34 +255,45 @@ def from_repository(
     watch: Watch = NOBODY,
     log: Path | None = None,
 ) -> ProjectTree:
-    """A checkout of one commit below `folder`, with its submodules; raises as `sources.checkout` does."""
+    """A checkout of one commit below `folder`, with its submodules.
+
+    Raises as `sources.checkout` does, and `UsageError` where the repository has no such subdirectory.
+    """
     found = git.resolve_remote(source.place, source.ref or "HEAD", log=log)
     stem = Path(urlsplit(source.place).path).name.removesuffix(".git") or source.name
     place = folder / f"{stem}-{found.commit[:12]}"
     known = _known(place)
     # What a build left there is no work of somebody's.
-    if known is not None and known.commit == found.commit:
-        return msgspec.structs.replace(known, project=_called(source, place)[0])
-    _record(place).unlink(missing_ok=True)
-    locked = LockedSource(
-        project=source.name or stem,
-        origin=source.place,
-        ref=found.ref,
-        commit=found.commit,
-        why="flag",
-        directory=place.name,
-        hipify=False,
+    if known is None or known.commit != found.commit:
+        _record(place).unlink(missing_ok=True)
+        locked = LockedSource(
+            project=source.name or stem,
+            origin=source.place,
+            ref=found.ref,
+            commit=found.commit,
+            why="flag",
+            directory=place.name,
+            hipify=False,
+        )
+        checked_out(locked, place, mirrors=mirrors, watch=watch, log=log)
+        repository = Git(place / ".git", place)
+        if found.ref.startswith("refs/tags/"):
+            # Projects ask git what their version is.
+            repository.set_ref(found.ref, found.commit)
+        date = int(repository.run("log", "-1", "--format=%ct", found.commit))
+        known = _noted(ProjectTree(stem, str(place), commit=found.commit, date=date), place)
+    # The next run may name another directory of it.
+    directory, origin = place / source.below, source.at(found.commit)
+    if not directory.is_dir():
+        raise UsageError(
+            f"{origin}: there is no such directory",
+            where=directory,
+            next_step="name the one that has setup.py or pyproject.toml: #subdirectory=DIRECTORY",
+        )
+    name, version = _called(source, directory)
+    return msgspec.structs.replace(
+        known, project=name, directory=str(directory), version=version, origin=origin
     )
-    checked_out(locked, place, mirrors=mirrors, watch=watch, log=log)
-    repository = Git(place / ".git", place)
-    if found.ref.startswith("refs/tags/"):
-        # Projects ask git what their version is.
-        repository.set_ref(found.ref, found.commit)
-    name, version = _called(source, place)
-    date = repository.run("log", "-1", "--format=%ct", found.commit).strip()
-    origin = f"git+{shown(source.place)}@{found.commit}"
-    tree = ProjectTree(name, str(place), version, origin, commit=found.commit, date=int(date))
-    return _noted(tree, place)
 
 
 def _require_name(source: ProjectSource, found: str, where: Path) -> None:

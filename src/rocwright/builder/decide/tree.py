@@ -68,7 +68,10 @@ def read_tree(recipe: Recipe, directory: Path) -> SourceFacts:
         raise InvalidInput(
             f"{recipe.project} has no {' and no '.join(recipe.setup)}, so there is nothing to build",
             where=directory,
-            next_step=f"is this {recipe.project}? check it out: rocwright checkout {recipe.project}",
+            next_step="name the directory that has setup.py or pyproject.toml; of a repository with "
+            "#subdirectory=DIRECTORY"
+            if recipe.local_version
+            else f"is this {recipe.project}? check it out: rocwright checkout {recipe.project}",
         )
     version = _base_version(recipe, directory)
     if recipe.rocm_init and not (directory / recipe.rocm_init).parent.is_dir():

@@ -261,6 +261,33 @@ def test_a_commit_of_a_repository(build, tmp_path: Path) -> None:
     assert "these are the sources of tiny-git, not of tiny-other" in said
 
 
+def test_projects_in_directories_of_one_repository(build, tmp_path: Path) -> None:
+    origin = tmp_path / "origin"
+    for name in ("tiny-one", "tiny-two"):
+        for path, text in sources(name).items():
+            write(origin / "python" / name / path, text)
+    git(origin, "init", "-q")
+    git(origin, "add", ".")
+    git(origin, "commit", "-q", "-m", "both")
+    commit = git(origin, "rev-parse", "HEAD").strip()
+    repository = f"git+{origin.as_uri()}@{commit}"
+    # As pip takes them, and with a name that it has elsewhere.
+    one = f"tiny-one @ {repository}#subdirectory=python/tiny-one"
+    two = f"{repository}#egg=tiny-two&subdirectory=python%2Ftiny-two/"
+    plan = build("--project", one, "--project", two, "--release-type", "dev")
+    local = f"1.0+git{commit[:8]}.{LOCAL[1:]}"
+    assert of(plan) == [("tiny-one", local), ("tiny-two", local)]
+    top = Path(plan["builds"][0]["directory"]).parents[1]
+    assert [each["directory"] for each in plan["builds"]] == [
+        str(top / "python" / name) for name in ("tiny-one", "tiny-two")
+    ]
+    said = build("--project", f"{repository}#subdirectory=cxx", code=2)
+    assert f"{commit}#subdirectory=cxx: there is no such directory" in said
+    said = build("--project", f"{repository}#tiny-one&subdirectory=python", code=3)
+    assert "tiny-one has no setup.py, so there is nothing to build" in said
+    assert "next: name the directory that has setup.py or pyproject.toml" in said
+
+
 # -- which torch
 
 
@@ -571,6 +598,9 @@ def test_upon_a_torch_of_the_same_run(build) -> None:
         ("./nowhere", 2, "there is no such directory or .tar.gz"),
         ("name @ somewhere", 2, "somewhere is neither a path nor git+…"),
         ("git+host/repository", 2, "has no https:// or the like"),
+        ("git+file:///repository#a&egg=b", 2, "is the project's name and its subdirectory, and only that"),
+        ("git+file:///repository#sub=x", 2, "is the project's name and its subdirectory, and only that"),
+        ("git+file:///repository#subdirectory=../x", 2, "../x is no directory below the top"),
     ],
 )
 def test_what_names_nothing(build, text: str, code: int, said: str) -> None:
