@@ -12,6 +12,9 @@ import sys
 import time
 
 TYPE_CHECKING = False
+if TYPE_CHECKING:
+    # Words by target, the host's, and the bundler's.
+    Apart = tuple[dict[str, list[str]], list[str], list[str]]
 
 # `signal` without its enumerations, which take longer to make than all that is done here.
 _signal = __import__("_signal")
@@ -46,8 +49,9 @@ else:
         if not argv:
             return 2
         env = {_decode(name): _decode(value) for name, value in posix.environ.items()}
+        root = env.get("HIP_DEVICE_PART_ROOT", "")
         if env.get("HIP_DEVICE_PART"):
-            argv = _for_part(argv, env["HIP_DEVICE_PART"].split(";"), env.get("HIP_DEVICE_PART_ROOT", ""))
+            argv = _for_part(argv, env["HIP_DEVICE_PART"].split(";"), root)
         if env.get("ROCWRIGHT_UNIT_RUNNING"):
             # Below another launcher, as where a build puts one before a driver that has one itself.
             return _through(argv, cache, env)[0]
@@ -60,12 +64,17 @@ else:
         env["ROCWRIGHT_UNIT_RUNNING"] = "1"
         if cache:
             env["CCACHE_STATSLOG"] = notes + ".cache"
+        at, began = time.time(), time.monotonic()
+        apart = None
+        if kind == "hip" and cache and cache[0].rpartition("/")[2] == "ccache":
+            # Before clang writes of each program that it runs.
+            apart = _apart(argv, env, root or env.get("CCACHE_BASEDIR", ""))
         if kind == "hip":
             # clang then writes every program that it runs, and what each took.
             env |= {"CC_PRINT_OPTIONS": "1", "CC_PRINT_OPTIONS_FILE": notes + ".options"}
             env |= {"CC_PRINT_PROC_STAT": "1", "CC_PRINT_PROC_STAT_FILE": notes + ".seconds"}
-        at, began = time.time(), time.monotonic()
-        status, used = _through(argv, cache, env)
+        done = _by_target(apart, cache, env, notes, output) if apart else None
+        status, cpu, peak = done or _used(_through(argv, cache, env))
         wall = time.monotonic() - began
         try:
             fields = {
@@ -76,8 +85,8 @@ else:
                 "output": _text(output),
                 "directory": _text(posix.getcwd()),
                 "wall_s": _number(wall),
-                "cpu_s": _number(used.ru_utime + used.ru_stime),
-                "peak_rss": str(used.ru_maxrss * 1024),
+                "cpu_s": _number(cpu),
+                "peak_rss": str(peak),
                 "exit": str(status),
                 "cache": _text(_cache_result(_take(notes + ".cache"))),
                 "devices": _devices(_take(notes + ".options"), _take(notes + ".seconds"))
@@ -136,6 +145,94 @@ else:
             return _call(argv, [], env)
         return status, used
 
+    def _used(done: tuple[int, resource.struct_rusage]) -> tuple[int, float, int]:
+        """Exit code, CPU seconds and the most memory in bytes."""
+        status, used = done
+        return status, used.ru_utime + used.ru_stime, used.ru_maxrss * 1024
+
+    # -- device code of each target by itself, so that a cache has it for builds with others
+
+    def _apart(argv: list[str], env: dict[str, str], root: str) -> Apart | None:
+        """The calls that do what this one does, as clang tells it, or None where they would not."""
+        words = _with_identity(argv, root)
+        if not _can_be_apart(words):
+            return None
+        return _calls(words, _said([*words, "-###"], env))
+
+    def _by_target(
+        apart: Apart, cache: list[str], env: dict[str, str], notes: str, output: str
+    ) -> tuple[int, float, int] | None:
+        """Compile each target and the host's half by themselves and join them to what clang makes at once.
+
+        Exit code, CPU seconds, bytes of the most memory; None where that cannot be done.
+        """
+        targets, host, bundler = apart
+        made = {name: f"{notes}.{name.replace(':', '_')}" for name in ("host", "bundle", *targets)}
+        calls = [(host + ["-o", made["host"]], cache)]
+        calls += [(words + ["-o", made[name]], cache) for name, words in targets.items()]
+        inputs = [f"-input={made[name]}" for name in targets]
+        calls.append(([*bundler, "-input=/dev/null", *inputs, f"-output={made['bundle']}"], []))
+        cpu, peak = 0.0, 0
+        try:
+            for words, through in calls:
+                status, seconds, bytes_ = _used(_through(words, through, env))
+                cpu, peak = cpu + seconds, max(peak, bytes_)
+                if status:
+                    return status, cpu, peak
+            data = _with_device_code(_read(made["host"]), _read(made["bundle"]))
+            if data is None:
+                return None
+            _replace(output, data)
+            return 0, cpu, peak
+        except OSError:
+            return None
+        finally:
+            for path in made.values():
+                if _exists(path):
+                    posix.unlink(path)
+
+    def _said(argv: list[str], env: dict[str, str]) -> str:
+        """What a command writes to its standard error; empty where it fails."""
+        reading, writing = posix.pipe()
+        nowhere = posix.open("/dev/null", posix.O_RDWR)
+        to = [(posix.POSIX_SPAWN_DUP2, nowhere, 0), (posix.POSIX_SPAWN_DUP2, nowhere, 1)]
+        # The end that is read is closed where a program begins: no handle of Python's is inherited.
+        to.append((posix.POSIX_SPAWN_DUP2, writing, 2))
+        try:
+            child = posix.posix_spawnp(argv[0], argv, env, file_actions=to)
+        except OSError:
+            return ""
+        finally:
+            posix.close(writing)
+            posix.close(nowhere)
+            text = _rest(reading)
+        return "" if posix.waitpid(child, 0)[1] else text.decode("utf-8", "surrogateescape")
+
+    def _read(path: str) -> bytes:
+        return _rest(posix.open(path, posix.O_RDONLY))
+
+    def _rest(handle: int) -> bytes:
+        """All that can be read; the handle is closed."""
+        try:
+            parts = []
+            while part := posix.read(handle, 1 << 20):
+                parts.append(part)
+            return b"".join(parts)
+        finally:
+            posix.close(handle)
+
+    def _replace(path: str, data: bytes) -> None:
+        """Put a whole file in its place."""
+        there = f"{path}.{posix.getpid()}"
+        handle = posix.open(there, posix.O_WRONLY | posix.O_CREAT | posix.O_TRUNC, 0o666)
+        try:
+            view = memoryview(data)
+            while view:
+                view = view[posix.write(handle, view) :]
+        finally:
+            posix.close(handle)
+        posix.replace(there, path)
+
     def _name_device_libraries(env: dict[str, str]) -> None:
         """ccache does not know that clang links these into the device code."""
         folder = env.get("HIP_DEVICE_LIB_PATH", "")
@@ -158,12 +255,8 @@ else:
         except OSError:
             return ""
         try:
-            parts = []
-            while part := posix.read(handle, 1 << 20):
-                parts.append(part)
-            return b"".join(parts).decode("utf-8", "replace")
+            return _rest(handle).decode("utf-8", "replace")
         finally:
-            posix.close(handle)
             posix.unlink(path)
 
     def _append(directory: str, line: str) -> None:
@@ -227,13 +320,23 @@ def _for_part(argv: list[str], part: list[str], root: str) -> list[str]:
         kept.insert(1, first)
     if "-c" not in argv:
         return kept
-    source, output, kind = _look(argv, "hip" if first else "")
     more = [f"-ffile-prefix-map={root}=."] if root else []
-    if kind == "hip" and not any(word.startswith(("-cuid=", "-fuse-cuid=")) for word in argv):
-        more.append("-cuid=" + _identity(source, root) + "__" + _identity(output, root))
-    # Behind the words of the compiler, which may be several: `ccache g++`.
-    at = next((number for number, word in enumerate(kept) if word.startswith("-")), len(kept))
-    return [*kept[:at], *more, *kept[at:]]
+    named = _with_identity(kept, root) if _look(argv, "hip" if first else "")[2] == "hip" else kept
+    return _with_options(named, more)
+
+
+def _with_identity(argv: list[str], root: str) -> list[str]:
+    """The command with an id of its unit that no other option has a part in: clang hashes all of them."""
+    if any(word.startswith(("-cuid=", "-fuse-cuid=")) for word in argv):
+        return argv
+    source, output, _ = _look(argv, "")
+    return _with_options(argv, ["-cuid=" + _identity(source, root) + "__" + _identity(output, root)])
+
+
+def _with_options(argv: list[str], more: list[str]) -> list[str]:
+    """Behind the words of the compiler, which may be several: `ccache g++`."""
+    at = next((number for number, word in enumerate(argv) if word.startswith("-")), len(argv))
+    return [*argv[:at], *more, *argv[at:]]
 
 
 def _identity(name: str, root: str) -> str:
@@ -244,13 +347,143 @@ def _identity(name: str, root: str) -> str:
     return "".join(plain)
 
 
+# -- what clang does for several targets at once, as calls that do it one by one
+
+# Options with which a call is left alone: other stages and formats, files beside the object, words in a file.
+ALONE = (
+    *(
+        "--cuda-",
+        "--offload-host",
+        "--offload-device",
+        "--no-offload-arch",
+        "--no-cuda-gpu-arch",
+        "-fgpu-rdc",
+    ),
+    *("-foffload-lto", "-fuse-cuid=none", "-S", "-E", "-emit-", "-fsyntax-only", "@", "-grecord", "-frecord"),
+    *("--save-temps", "-save-temps", "-gsplit-dwarf", "-ftime-trace", "-fstack-usage", "-save-stats", "-MJ"),
+    *("-fproc-stat-report", "--coverage", "-coverage", "-ftest-coverage", "-fprofile"),
+)
+# Of dependencies only the host's half tells, as clang has it.
+DEPENDENCIES = ("-MD", "-MMD", "-MP")
+DEPENDENCIES_AND = ("-MF", "-MT", "-MQ")
+
+
+def _can_be_apart(argv: list[str]) -> bool:
+    """Whether a command compiles device code for targets that it names, to an object."""
+    if "-c" not in argv or any(word.startswith(ALONE) for word in argv[1:]):
+        return False
+    # Where dependencies go by themselves, they go beside the object.
+    depends = any(word in DEPENDENCIES for word in argv)
+    return any(word.startswith(OFFLOAD) for word in argv) and (not depends or "-MF" in argv)
+
+
+def _calls(argv: list[str], told: str) -> Apart | None:
+    """Those of each target, of the host's half and of the bundler, without their outputs.
+
+    `told` are the programs that clang would run: a compiler and a linker for each target, the bundler, and
+    the compiler of the host's half, which takes the bundle in. None for anything else.
+    """
+    jobs = [_quoted(line) for line in told.splitlines() if line.startswith(' "')]
+    if len(jobs) < 4 or len(jobs) % 2 or "-fcuda-include-gpubinary" not in jobs[-1]:
+        return None
+    bundler = jobs[-2]
+    ids = next((word for word in bundler if word.startswith("-targets=")), "").partition("=")[2].split(",")
+    names = [name.partition("amdgcn-amd-amdhsa-")[2].lstrip("-") for name in ids[1:]]
+    inputs = [word for word in bundler if word.startswith(("-input=", "-output="))]
+    if len(inputs) != len(ids) + 1 or len(jobs) != 2 * len(names) + 2 or not all(names):
+        return None
+    plain = [word for word in argv if not word.startswith(OFFLOAD)]
+    at = plain.index("-o")
+    output = plain[at + 1]
+    # What is for the other half, or for the bundler, is no mistake. Of one half alone clang 19 forgets the id.
+    ids_of_unit = [word for word in jobs[-1] if word.startswith("-cuid=")]
+    plain = [*plain[:at], *plain[at + 2 :], "-Qunused-arguments"]
+    plain += [each for word in ids_of_unit for each in ("-Xclang", word)]
+    device, before = [], ""
+    for word in plain:
+        of_dependencies = word in DEPENDENCIES or word.startswith(DEPENDENCIES_AND)
+        if not of_dependencies and before not in DEPENDENCIES_AND:
+            device.append(word)
+        before = word
+    bare = ["--cuda-device-only", "--no-gpu-bundle-output"]
+    # The host's half is the same for all targets: it takes in a bundle of nothing.
+    host = [*plain, "--cuda-host-only", "-Xclang", "-fcuda-include-gpubinary", "-Xclang", "/dev/null"]
+    if "-MF" in argv and not any(word.startswith(("-MT", "-MQ")) for word in argv):
+        host += ["-MQ", output]
+    return (
+        {name: [*device, f"--offload-arch={name}", *bare] for name in names},
+        host,
+        [word for word in bundler if word not in inputs],
+    )
+
+
+def _quoted(line: str) -> list[str]:
+    """The words of a command as clang writes it: each in quotes, with a backslash before some characters."""
+    words, word, inside, escaped = [], "", False, False
+    for letter in line:
+        if escaped:
+            word, escaped = word + letter, False
+        elif letter == "\\":
+            escaped = True
+        elif letter == '"':
+            if inside:
+                words.append(word)
+            word, inside = "", not inside
+        elif inside:
+            word += letter
+    return words
+
+
+def _with_device_code(host: bytes, bundle: bytes) -> bytes | None:
+    """An ELF64 object with a bundle in its empty `.hip_fatbin`, laid out as LLVM does.
+
+    That is what clang makes of both at once. An object without that section registers no kernels, and stays.
+    None for another kind of object.
+    """
+
+    def number(at: int, size: int) -> int:
+        return int.from_bytes(host[at : at + size], "little")
+
+    if host[:6] != b"\x7fELF\x02\x01":
+        return None
+    table, width, count, names = number(40, 8), number(58, 2), number(60, 2), number(62, 2)
+    # Of many sections, the first row of the table has the number, and where their names are.
+    count, names = count or number(table + 32, 8), number(table + 40, 4) if names == 0xFFFF else names
+    rows = range(table, table + width * count, width)
+    texts = number(rows[names] + 24, 8)
+    found = [row for row in rows if host.startswith(b".hip_fatbin\0", texts + number(row, 4))]
+    if not found:
+        return host
+    if len(found) > 1 or number(found[0] + 32, 8):
+        return None
+    order = sorted(rows[1:], key=lambda row: (number(row + 24, 8), row))
+    data = bytearray(host[: number(order[0] + 24, 8)])
+    headers = bytearray(host[table : table + width * count])
+    for row in order:
+        start, size, at = number(row + 24, 8), number(row + 32, 8), row - table
+        data += bytes(-len(data) % max(number(row + 48, 8), 1))
+        headers[at + 24 : at + 32] = len(data).to_bytes(8, "little")
+        if row == found[0]:
+            headers[at + 32 : at + 40] = len(bundle).to_bytes(8, "little")
+            data += bundle
+        elif number(row + 4, 4) != 8:
+            # All but SHT_NOBITS, which is not in the file.
+            data += host[start : start + size]
+    data += bytes(-len(data) % 8)
+    data[40:48] = len(data).to_bytes(8, "little")
+    return bytes(data + headers)
+
+
 def _cache_result(log: str) -> str:
-    """`hit`, `miss`, another word of ccache's for a call that it does not cache, or nothing."""
+    """`hit`, `miss`, another word of ccache's for a call that it does not cache, or nothing.
+
+    A call that was taken apart is a hit where all of it was.
+    """
     words = [line for line in log.splitlines() if line and not line.startswith("#")]
-    if any(word in ("direct_cache_hit", "preprocessed_cache_hit") for word in words):
-        return "hit"
     if "cache_miss" in words:
         return "miss"
+    if any(word in ("direct_cache_hit", "preprocessed_cache_hit") for word in words):
+        return "hit"
     return words[0] if words else ""
 
 

@@ -1,0 +1,178 @@
+"""Device code compiled and kept target by target: what clang makes of all at once, bit by bit."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from needs import needs
+from rocwright.builder.units import recorder
+from rocwright.builder.units.launch import write_launchers
+from rocwright.builder.units.logs import UnitRecord, read_units
+
+pytestmark = needs("clang++-19", "lld-19", "ccache")
+
+# What HIP's headers would declare; without them neither ROCm nor its device libraries are needed.
+HIP = """
+typedef unsigned long size_t;
+typedef struct hipStream *hipStream_t;
+struct dim3 { unsigned x, y, z; };
+extern "C" int hipLaunchKernel(const void *, dim3, dim3, void **, size_t, hipStream_t);
+extern "C" int __hipPushCallConfiguration(dim3, dim3, size_t = 0, hipStream_t = nullptr);
+"""
+KERNEL = """
+__attribute__((device)) static int counter;
+__attribute__((global)) void bump(int by) { counter += by; }
+void launch() { bump<<<dim3{1, 1, 1}, dim3{64, 1, 1}>>>(2); }
+"""
+SOURCES = {"kernel": HIP + KERNEL, "no kernel": "int answer() { return 42; }\n"}
+
+
+class Tree:
+    """Sources below `root`, and the launcher of a work directory before a real clang behind a real ccache."""
+
+    def __init__(self, root: Path) -> None:
+        self.root, self.work = root, root / "work"
+        root.mkdir(exist_ok=True)
+        write_launchers(self.work, cache="ccache")
+
+    def compile(
+        self, targets: str, *options: str, text: str = "", launcher: bool = True, code: int = 0
+    ) -> subprocess.CompletedProcess[str]:
+        """`unit.hip` to `unit.o`, beside it `unit.d`."""
+        (self.root / "unit.hip").write_text(text or SOURCES["kernel"])
+        words = ["clang++-19", "-x", "hip", "-nogpuinc", "-nogpulib", "-O2", "-fPIC"]
+        words += [f"--offload-arch={target}" for target in targets.split()]
+        words += [*options, "-c", "unit.hip", "-o", "unit.o"]
+        env = {"CCACHE_DIR": str(self.root.parent / "ccache"), "CCACHE_BASEDIR": str(self.root)}
+        done = subprocess.run(
+            [str(self.work / "bin" / "record-hip"), *words] if launcher else words,
+            cwd=self.root,
+            env={**os.environ, **env},
+            text=True,
+            capture_output=True,
+        )
+        assert done.returncode == code, done.stderr
+        return done
+
+    def object(self, targets: str, *options: str, text: str = "", launcher: bool = True) -> bytes:
+        assert self.compile(targets, *options, text=text, launcher=launcher).stderr == ""
+        return (self.root / "unit.o").read_bytes()
+
+    @property
+    def record(self) -> UnitRecord:
+        return read_units(self.work / "units")[-1]
+
+    @property
+    def left(self) -> set[str]:
+        """What lies there beside sources and the object."""
+        names = {path.name for folder in (self.root, self.work / "units") for path in folder.iterdir()}
+        return names - {"unit.hip", "unit.o", "work", "calls.jsonl"}
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Tree:
+    return Tree(tmp_path / "one")
+
+
+# The id that the launcher gives, so that clang alone makes the same.
+CUID = "-cuid=unit_2e_hip__unit_2e_o"
+DEPENDS = ("-MD", "-MF", "unit.d", "-MT", "unit.o")
+
+
+@pytest.mark.parametrize("text", SOURCES.values(), ids=SOURCES)
+@pytest.mark.parametrize(
+    ("targets", "options"),
+    [
+        ("gfx942", ()),
+        ("gfx942 gfx1100", ("-g",)),
+        ("gfx1100,gfx942 gfx90a:xnack+ gfx90a:xnack-", ("--offload-compress",)),
+        ("gfx942 gfx1100", ("-ffunction-sections", "-Xarch_device", "-DNDEBUG", "-fPIE")),
+        ("gfx942 gfx1100", DEPENDS),
+        ("gfx942 gfx1100", DEPENDS[:3]),
+    ],
+)
+def test_the_object_is_that_of_the_compiler_bit_by_bit(
+    tree: Tree, text: str, targets: str, options: tuple[str, ...]
+) -> None:
+    depends, texts = tree.root / "unit.d", []
+    objects = []
+    for launcher in (False, True, True):
+        own = (*options, *(() if launcher else (CUID,)))
+        objects.append(tree.object(targets, *own, text=text, launcher=launcher))
+        texts.append(depends.read_text() if depends.exists() else "")
+        depends.unlink(missing_ok=True)
+    assert len({hashlib.sha256(data).hexdigest() for data in objects}) == 1
+    assert texts[0] == texts[1] == texts[2] and bool(texts[0]) == ("-MD" in options)
+    assert tree.record.cache == "hit" and tree.record.devices == {}
+    assert tree.left == set()
+
+
+def test_of_a_further_target_only_its_device_code_is_compiled(tree: Tree) -> None:
+    tree.object("gfx942")
+    assert (tree.record.cache, set(tree.record.devices)) == ("miss", {"gfx942", "host"})
+    both = tree.object("gfx942 gfx1100")
+    assert (tree.record.cache, set(tree.record.devices)) == ("miss", {"gfx1100"})
+    # One target less, or another order.
+    tree.object("gfx1100")
+    assert tree.record.cache == "hit"
+    assert tree.object("gfx1100 gfx942") == both
+    assert tree.record.cache == "hit"
+    assert tree.object("gfx942 gfx1100", CUID, launcher=False) == both
+
+
+def test_a_tree_that_has_moved_finds_it_again(tree: Tree, tmp_path: Path) -> None:
+    first = tree.object("gfx942 gfx1100")
+    other = Tree(tmp_path / "two")
+    assert other.object("gfx942 gfx1100") == first
+    assert other.record.cache == "hit"
+
+
+@pytest.mark.parametrize(
+    "options",
+    [("-fgpu-rdc",), ("-save-temps=obj",), ("-MD",), ("-gsplit-dwarf", "-g"), ("-foffload-lto", "-fgpu-rdc")],
+)
+def test_what_would_come_out_otherwise_is_left_to_the_compiler(tree: Tree, options: tuple[str, ...]) -> None:
+    tree.compile("gfx942", *options, launcher=False)
+    expected = tree.left
+    tree.compile("gfx942", *options)
+    assert tree.left == expected
+
+
+def test_a_fault_of_the_source_is_the_compilers_to_tell(tree: Tree) -> None:
+    text = SOURCES["kernel"] + "__attribute__((device)) int wrong() { return missing; }\n"
+    done = tree.compile("gfx942 gfx1100", text=text, code=1)
+    assert "use of undeclared identifier 'missing'" in done.stderr
+    assert (tree.record.exit, tree.left) == (1, set())
+    assert not (tree.root / "unit.o").exists()
+    # Of the device half alone: the host's has another function.
+    only = "\n#ifdef __HIP_DEVICE_COMPILE__\n#error not for this target\n#endif\n"
+    done = tree.compile("gfx942 gfx1100", text=SOURCES["kernel"] + only, code=1)
+    assert "not for this target" in done.stderr
+    assert not (tree.root / "unit.o").exists()
+
+
+def test_an_object_of_more_sections_than_its_header_can_count(tmp_path: Path) -> None:
+    """Of an assembler: the layout is LLVM's either way."""
+    sections = "".join(f'.section .text.f{n},"ax",@progbits\n.byte 1\n' for n in range(66_000))
+    after = '.section .hipFatBinSegment,"aw",@progbits\n.quad there\n.section .tail,"a",@progbits\n.byte 7\n'
+    bundle = bytes(range(256)) * 17 + b"odd"
+    objects = []
+    for content in (b"", bundle):
+        body = "".join(f".byte {byte}\n" for byte in content)
+        fatbin = f'.section .hip_fatbin,"a",@progbits\n.p2align 12\nthere:\n{body}'
+        (tmp_path / "x.s").write_text(fatbin + after + sections)
+        words = ["clang++-19", "-c", tmp_path / "x.s", "-o", tmp_path / "x.o"]
+        subprocess.run(words, check=True)
+        objects.append((tmp_path / "x.o").read_bytes())
+    assert int.from_bytes(objects[0][60:62], "little") == 0
+    assert recorder._with_device_code(objects[0], bundle) == objects[1]
+
+
+@pytest.mark.parametrize("data", [b"", b"\x7fELF\x01\x01" + bytes(58), b"MZ" + bytes(62)])
+def test_what_is_no_object_of_64_bits_is_left_alone(data: bytes) -> None:
+    assert recorder._with_device_code(data, b"bundle") is None
