@@ -64,13 +64,15 @@ def test_a_cache_serves_another_checkout_of_the_same_commits(plant, newcomer):
     cache = {"CCACHE_DIR": str(newcomer.home / "ccache")}
     first = plant("one").build("--use-ccache", **cache)["report"]
     assert (first["kinds"]["hip"]["misses"], first["kinds"]["hip"]["hits"]) == (SHARED_HIP, 0)
-    assert first["cache"]["misses"] == SHARED_HOST + SHARED_HIP + OWN
+    # Of device code each target and the host's half are kept by themselves.
+    kept = SHARED_HOST + SHARED_HIP * len(HIP_CLANG_TARGETS) + OWN
+    assert first["cache"]["misses"] == kept
     other = plant("deeper/two")
     second = other.build("--use-ccache", **cache)["report"]
     for kind, calls in (("host", SHARED_HOST + OWN), ("hip", SHARED_HIP)):
         row = second["kinds"][kind]
         assert (row["calls"], row["hits"], row["misses"]) == (calls, calls, 0)
-    assert (second["cache"]["hits"], second["cache"]["misses"]) == (SHARED_HOST + SHARED_HIP + OWN, 0)
+    assert (second["cache"]["hits"], second["cache"]["misses"]) == (kept, 0)
 
 
 def test_a_further_target_compiles_device_code_and_the_list_of_targets_alone(plant):
@@ -83,3 +85,16 @@ def test_a_further_target_compiles_device_code_and_the_list_of_targets_alone(pla
     assert [unit.source for unit in made if unit.kind == "host"] == ["aten/src/ATen/hip/HIPContext.cpp"]
     assert sum(unit.kind == "hip" for unit in made) == 2
     assert set(again["targets"]) == {*HIP_CLANG_TARGETS, "gfx908"}
+
+
+@pytest.mark.skipif(not shutil.which("ccache"), reason="needs ccache")
+def test_with_a_cache_a_further_target_is_all_that_is_compiled(plant, newcomer):
+    tree, cache = plant("tree"), {"CCACHE_DIR": str(newcomer.home / "ccache-of-targets")}
+    first = tree.build("--use-ccache", **cache)["report"]
+    assert set(first["targets"]) == HIP_CLANG_TARGETS
+    more = tree.build("--use-ccache", targets=f"{TARGETS},gfx908", **cache)["report"]
+    assert set(more["targets"]) == {"gfx908"}
+    # A target less is nothing to compile: neither for those that stay nor for the host.
+    fewer = tree.build("--use-ccache", targets="gfx908", **cache)["report"]
+    assert fewer["targets"] == {}
+    assert all(unit.cache == "hit" for unit in tree.records if unit.kind == "hip")

@@ -369,8 +369,12 @@ DEPENDENCIES_AND = ("-MF", "-MT", "-MQ")
 
 
 def _can_be_apart(argv: list[str]) -> bool:
-    """Whether a command compiles device code for targets that it names, to an object."""
-    if "-c" not in argv or any(word.startswith(ALONE) for word in argv[1:]):
+    """Whether a command of clang's compiles device code for targets that it names, to an object.
+
+    hipcc is left alone: where no target is named, as for the host's half, it asks the machine for one.
+    """
+    program = argv[0].rpartition("/")[2]
+    if "clang" not in program or "-c" not in argv or any(word.startswith(ALONE) for word in argv[1:]):
         return False
     # Where dependencies go by themselves, they go beside the object.
     depends = any(word in DEPENDENCIES for word in argv)
@@ -395,7 +399,7 @@ def _calls(argv: list[str], told: str) -> Apart | None:
     plain = [word for word in argv if not word.startswith(OFFLOAD)]
     at = plain.index("-o")
     output = plain[at + 1]
-    # What is for the other half, or for the bundler, is no mistake. Of one half alone clang 19 forgets the id.
+    # What is for the other half, or for the bundler, is no mistake. Of one half clang 19 forgets the id.
     ids_of_unit = [word for word in jobs[-1] if word.startswith("-cuid=")]
     plain = [*plain[:at], *plain[at + 2 :], "-Qunused-arguments"]
     plain += [each for word in ids_of_unit for each in ("-Xclang", word)]
@@ -454,8 +458,11 @@ def _with_device_code(host: bytes, bundle: bytes) -> bytes | None:
     found = [row for row in rows if host.startswith(b".hip_fatbin\0", texts + number(row, 4))]
     if not found:
         return host
-    if len(found) > 1 or number(found[0] + 32, 8):
+    # Older clang ends what it takes in with a zero.
+    place, empty = number(found[0] + 24, 8), number(found[0] + 32, 8)
+    if len(found) > 1 or host[place : place + empty] not in (b"", b"\0"):
         return None
+    bundle += bytes(empty)
     order = sorted(rows[1:], key=lambda row: (number(row + 24, 8), row))
     data = bytearray(host[: number(order[0] + 24, 8)])
     headers = bytearray(host[table : table + width * count])
