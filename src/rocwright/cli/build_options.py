@@ -189,7 +189,7 @@ class Extensions:
 
     project: Repeated = ()
     """A project that stands on torch: NAME==VERSION (its sdist), ./DIRECTORY, ./FILE.tar.gz, or
-    git+URL@COMMIT#NAME&subdirectory=DIRECTORY; may be given several times."""
+    git+URL@COMMIT#NAME (in a directory of it: &subdirectory=PATH); may be given several times."""
 
     projects_file: Place = None
     """File with such projects, one a line."""
