@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Literal
-from urllib.parse import unquote, urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 import msgspec
 from packaging.requirements import InvalidRequirement, Requirement
@@ -58,7 +58,7 @@ class ProjectSource(msgspec.Struct, frozen=True):
     def at(self, ref: str) -> str:
         """A repository at a commit, tag or branch, as pip writes it and it may be shown."""
         text = f"git+{shown(self.place)}@{ref}"
-        return f"{text}#subdirectory={self.below}" if self.below else text
+        return f"{text}#subdirectory={quote(self.below)}" if self.below else text
 
 
 class ProjectTree(msgspec.Struct, frozen=True):
@@ -130,13 +130,13 @@ def _release(text: str) -> ProjectSource:
 
 def _repository(text: str, name: str) -> ProjectSource:
     address, _, fragment = text.removeprefix("git+").partition("#")
-    said, below = _behind_hash(fragment, text)
     parts = urlsplit(address)
     path, at, ref = parts.path.partition("@")
     origin = parts._replace(path=path).geturl() if at else address
     if not parts.scheme or (problem := origin_problem(origin)) is not None:
         why = problem if parts.scheme else "has no https:// or the like"
         raise UsageError(f"--project: the repository of {name or 'it'} {why}", next_step=_HOW)
+    said, below = _behind_hash(fragment, text)
     return ProjectSource("git", name or canonicalize_name(said), place=origin, ref=ref, below=below)
 
 
@@ -152,8 +152,9 @@ def _behind_hash(fragment: str, text: str) -> tuple[str, str]:
                 next_step="write git+https://HOST/REPOSITORY@COMMIT#NAME&subdirectory=DIRECTORY",
             )
         told[key] = value
-    below = told.get("subdirectory", "").strip("/")
-    if not {"..", "."}.isdisjoint(below.split("/")) or "\\" in below:
+    parts = [part for part in told.get("subdirectory", "").split("/") if part not in ("", ".")]
+    below = "/".join(parts)
+    if not {"..", ".git"}.isdisjoint(parts) or "\\" in below or "\0" in below:
         raise UsageError(
             f"--project {text}: {below} is no directory below the top of the repository",
             next_step="write it as the repository does: #subdirectory=python/my-ext",
@@ -276,12 +277,11 @@ def from_repository(
             hipify=False,
         )
         checked_out(locked, place, mirrors=mirrors, watch=watch, log=log)
-        repository = Git(place / ".git", place)
-        if found.ref.startswith("refs/tags/"):
-            # Projects ask git what their version is.
-            repository.set_ref(found.ref, found.commit)
-        date = int(repository.run("log", "-1", "--format=%ct", found.commit))
+        date = int(Git(place / ".git", place).run("log", "-1", "--format=%ct", found.commit))
         known = _noted(ProjectTree(stem, str(place), commit=found.commit, date=date), place)
+    if found.ref.startswith("refs/tags/"):
+        # Projects ask git what their version is.
+        Git(place / ".git", place).set_ref(found.ref, found.commit)
     # The next run may name another directory of it.
     directory, origin = place / source.below, source.at(found.commit)
     if not directory.is_dir():

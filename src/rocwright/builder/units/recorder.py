@@ -32,12 +32,20 @@ if sys.platform == "win32":
         """No shell starts launchers here, so none are written (`launch.py`)."""
         raise NotImplementedError("compilers are recorded on Linux only: build without the launchers")
 
+    def _here() -> str:
+        """The directory that calls run in."""
+        raise NotImplementedError("compilers are recorded on Linux only")
+
 else:
     if TYPE_CHECKING:
         import resource
     import posix
 
     FORWARDED = (_signal.SIGINT, _signal.SIGTERM, _signal.SIGHUP)
+    # Signals that came while no compiler ran, for the next; files that go when this process is ended.
+    EARLY: list[int] = []
+    LITTER: list[str] = []
+    _here = posix.getcwd
 
     def run(argv: list[str], kind: str, cache: list[str], directory: str, extra: dict[str, str]) -> int:
         """Run `argv`, behind `cache` when there is one, and append a record below `directory`.
@@ -59,6 +67,10 @@ else:
         notes = f"{directory}/.notes-{posix.getpid()}-{time.time_ns()}"
         for name, value in extra.items():
             env.setdefault(name, value)
+        of_ccache = kind == "hip" and bool(cache) and cache[0].rpartition("/")[2] == "ccache"
+        if of_ccache and any(word.startswith("-Xarch_") for word in argv):
+            # It takes these words and what they are for apart: the macro of one target became that of all.
+            cache, of_ccache = [], False
         if cache and kind == "hip":
             _name_device_libraries(env)
         env["ROCWRIGHT_UNIT_RUNNING"] = "1"
@@ -66,7 +78,7 @@ else:
             env["CCACHE_STATSLOG"] = notes + ".cache"
         at, began = time.time(), time.monotonic()
         apart = None
-        if kind == "hip" and cache and cache[0].rpartition("/")[2] == "ccache":
+        if of_ccache:
             # Before clang writes of each program that it runs.
             apart = _apart(argv, env, root or env.get("CCACHE_BASEDIR", ""))
         if kind == "hip":
@@ -111,11 +123,11 @@ else:
 
     def _call(argv: list[str], cache: list[str], env: dict[str, str]) -> tuple[int, resource.struct_rusage]:
         """Exit code and use of the compiler; ends this process by the signal that ended it."""
-        child, early = 0, []
+        child = 0
 
         def forward(number: int, _frame: object) -> None:
             if not child:
-                early.append(number)
+                EARLY.append(number)
                 return
             try:
                 posix.kill(child, number)
@@ -126,10 +138,12 @@ else:
             if _signal.getsignal(number) != _signal.SIG_IGN:
                 _signal.signal(number, forward)
         child = _spawn(argv, cache, env)
-        for number in early:
-            posix.kill(child, number)
+        while EARLY:
+            posix.kill(child, EARLY.pop())
         _, status, used = posix.wait4(child, 0)
+        child = 0
         if posix.WIFSIGNALED(status):
+            _clean_up()
             number = posix.WTERMSIG(status)
             if number != _signal.SIGKILL:
                 _signal.signal(number, _signal.SIG_DFL)
@@ -154,10 +168,13 @@ else:
 
     def _apart(argv: list[str], env: dict[str, str], root: str) -> Apart | None:
         """The calls that do what this one does, as clang tells it, or None where they would not."""
-        words = _with_identity(argv, root)
-        if not _can_be_apart(words):
+        try:
+            words = _with_identity(argv, root)
+            if not (_can_be_apart(words) and _is_plain(words[words.index("-o") + 1])):
+                return None
+            return _calls(words, _said([*words, "-###"], env))
+        except Exception:
             return None
-        return _calls(words, _said([*words, "-###"], env))
 
     def _by_target(
         apart: Apart, cache: list[str], env: dict[str, str], notes: str, output: str
@@ -174,22 +191,35 @@ else:
         calls.append(([*bundler, "-input=/dev/null", *inputs, f"-output={made['bundle']}"], []))
         cpu, peak = 0.0, 0
         try:
+            LITTER.extend(made.values())
             for words, through in calls:
                 status, seconds, bytes_ = _used(_through(words, through, env))
                 cpu, peak = cpu + seconds, max(peak, bytes_)
                 if status:
-                    return status, cpu, peak
+                    # What the compiler refuses it has told; what only the bundler does, it may take at once.
+                    return (status, cpu, peak) if through else None
             data = _with_device_code(_read(made["host"]), _read(made["bundle"]))
             if data is None:
                 return None
             _replace(output, data)
             return 0, cpu, peak
-        except OSError:
+        except Exception:
             return None
         finally:
-            for path in made.values():
-                if _exists(path):
-                    posix.unlink(path)
+            _clean_up()
+
+    def _clean_up() -> None:
+        for path in LITTER:
+            if _exists(path):
+                posix.unlink(path)
+        LITTER.clear()
+
+    def _is_plain(path: str) -> bool:
+        """Whether a file may take the place of what is there: nothing, or a file."""
+        try:
+            return posix.stat(path).st_mode & 0o170000 == 0o100000
+        except OSError:
+            return True
 
     def _said(argv: list[str], env: dict[str, str]) -> str:
         """What a command writes to its standard error; empty where it fails."""
@@ -224,6 +254,7 @@ else:
     def _replace(path: str, data: bytes) -> None:
         """Put a whole file in its place."""
         there = f"{path}.{posix.getpid()}"
+        LITTER.append(there)
         handle = posix.open(there, posix.O_WRONLY | posix.O_CREAT | posix.O_TRUNC, 0o666)
         try:
             view = memoryview(data)
@@ -333,6 +364,17 @@ def _with_identity(argv: list[str], root: str) -> list[str]:
     return _with_options(argv, ["-cuid=" + _identity(source, root) + "__" + _identity(output, root)])
 
 
+def _absolute(name: str) -> str:
+    """A path from the root on, without `.` and `..`: the same words mean others in another directory."""
+    parts: list[str] = []
+    for part in (name if name.startswith("/") else f"{_here()}/{name}").split("/"):
+        if part == "..":
+            del parts[-1:]
+        elif part not in ("", "."):
+            parts.append(part)
+    return "/" + "/".join(parts)
+
+
 def _with_options(argv: list[str], more: list[str]) -> list[str]:
     """Behind the words of the compiler, which may be several: `ccache g++`."""
     at = next((number for number, word in enumerate(argv) if word.startswith("-")), len(argv))
@@ -341,6 +383,7 @@ def _with_options(argv: list[str], more: list[str]) -> list[str]:
 
 def _identity(name: str, root: str) -> str:
     """A path in letters, digits and underscores, the same wherever the tree lies."""
+    name = _absolute(name)
     if root and name.startswith(root + "/"):
         name = name[len(root) + 1 :]
     plain = [letter if letter.isascii() and letter.isalnum() else f"_{ord(letter):x}_" for letter in name]
@@ -359,9 +402,30 @@ ALONE = (
         "--no-cuda-gpu-arch",
         "-fgpu-rdc",
     ),
-    *("-foffload-lto", "-fuse-cuid=none", "-S", "-E", "-emit-", "-fsyntax-only", "@", "-grecord", "-frecord"),
+    *("-flto", "-foffload-lto", "-fuse-cuid=none", "-S", "-E", "-emit-", "-fsyntax-only", "-gz", "-Wa,", "@"),
     *("--save-temps", "-save-temps", "-gsplit-dwarf", "-ftime-trace", "-fstack-usage", "-save-stats", "-MJ"),
-    *("-fproc-stat-report", "--coverage", "-coverage", "-ftest-coverage", "-fprofile"),
+    *(
+        "-fproc-stat-report",
+        "--coverage",
+        "-coverage",
+        "-ftest-coverage",
+        "-fprofile",
+        "-grecord",
+        "-frecord",
+    ),
+    *("-fsave-optimization", "-foptimization-record", "--serialize-diag", "-serialize-diag", "-gen-cdb"),
+    *(
+        "-fcrash-diagnostics",
+        "-index-",
+        "-dump",
+        "-parallel-jobs",
+        "--offload-jobs",
+        "-MG",
+        "-MV",
+        "-dependency-",
+    ),
+    # Dependencies in another form.
+    *("-Xclang=", "-Xpreprocessor", "-Wp,", "--write-", "--dependencies", "--user-dependencies"),
 )
 # Of dependencies only the host's half tells, as clang has it.
 DEPENDENCIES = ("-MD", "-MMD", "-MP")
@@ -462,23 +526,27 @@ def _with_device_code(host: bytes, bundle: bytes) -> bytes | None:
     place, empty = number(found[0] + 24, 8), number(found[0] + 32, 8)
     if len(found) > 1 or host[place : place + empty] not in (b"", b"\0"):
         return None
-    bundle += bytes(empty)
     order = sorted(rows[1:], key=lambda row: (number(row + 24, 8), row))
-    data = bytearray(host[: number(order[0] + 24, 8)])
-    headers = bytearray(host[table : table + width * count])
-    for row in order:
-        start, size, at = number(row + 24, 8), number(row + 32, 8), row - table
-        data += bytes(-len(data) % max(number(row + 48, 8), 1))
-        headers[at + 24 : at + 32] = len(data).to_bytes(8, "little")
-        if row == found[0]:
-            headers[at + 32 : at + 40] = len(bundle).to_bytes(8, "little")
-            data += bundle
-        elif number(row + 4, 4) != 8:
-            # All but SHT_NOBITS, which is not in the file.
-            data += host[start : start + size]
-    data += bytes(-len(data) % 8)
-    data[40:48] = len(data).to_bytes(8, "little")
-    return bytes(data + headers)
+
+    def laid_out(content: bytes) -> bytes:
+        data = bytearray(host[: number(order[0] + 24, 8)])
+        headers = bytearray(host[table : table + width * count])
+        for row in order:
+            start, size, at = number(row + 24, 8), number(row + 32, 8), row - table
+            data.extend(bytes(-len(data) % max(number(row + 48, 8), 1)))
+            headers[at + 24 : at + 32] = len(data).to_bytes(8, "little")
+            if row == found[0]:
+                headers[at + 32 : at + 40] = len(content).to_bytes(8, "little")
+                data.extend(content)
+            elif number(row + 4, 4) != 8:
+                # All but SHT_NOBITS, which is not in the file.
+                data.extend(host[start : start + size])
+        data.extend(bytes(-len(data) % 8))
+        data[40:48] = len(data).to_bytes(8, "little")
+        return bytes(data + headers)
+
+    # Only where this is how the object was laid out.
+    return laid_out(bundle + bytes(empty)) if laid_out(bytes(empty)) == host else None
 
 
 def _cache_result(log: str) -> str:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import os
+import signal
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -41,17 +43,24 @@ class Tree:
         write_launchers(self.work, cache="ccache")
 
     def compile(
-        self, targets: str, *options: str, text: str = "", launcher: bool = True, code: int = 0
+        self,
+        targets: str,
+        *options: str,
+        text: str = "",
+        launcher: bool = True,
+        code: int = 0,
+        output: str = "unit.o",
+        folder: str = ".",
     ) -> subprocess.CompletedProcess[str]:
         """`unit.hip` to `unit.o`, beside it `unit.d`."""
-        (self.root / "unit.hip").write_text(text or SOURCES["kernel"])
+        (self.root / folder / "unit.hip").write_text(text or SOURCES["kernel"])
         words = ["clang++-19", "-x", "hip", "-nogpuinc", "-nogpulib", "-O2", "-fPIC"]
         words += [f"--offload-arch={target}" for target in targets.split()]
-        words += [*options, "-c", "unit.hip", "-o", "unit.o"]
+        words += [*options, "-c", "unit.hip", "-o", output]
         env = {"CCACHE_DIR": str(self.root.parent / "ccache"), "CCACHE_BASEDIR": str(self.root)}
         done = subprocess.run(
             [str(self.work / "bin" / "record-hip"), *words] if launcher else words,
-            cwd=self.root,
+            cwd=self.root / folder,
             env={**os.environ, **env},
             text=True,
             capture_output=True,
@@ -91,7 +100,7 @@ DEPENDS = ("-MD", "-MF", "unit.d", "-MT", "unit.o")
         ("gfx942", ()),
         ("gfx942 gfx1100", ("-g",)),
         ("gfx1100,gfx942 gfx90a:xnack+ gfx90a:xnack-", ("--offload-compress",)),
-        ("gfx942 gfx1100", ("-ffunction-sections", "-Xarch_device", "-DNDEBUG", "-fPIE")),
+        ("gfx942 gfx1100", ("-ffunction-sections", "-fPIE", "-DNDEBUG", "-Werror")),
         ("gfx942 gfx1100", DEPENDS),
         ("gfx942 gfx1100", DEPENDS[:3]),
     ],
@@ -134,13 +143,71 @@ def test_a_tree_that_has_moved_finds_it_again(tree: Tree, tmp_path: Path) -> Non
 
 @pytest.mark.parametrize(
     "options",
-    [("-fgpu-rdc",), ("-save-temps=obj",), ("-MD",), ("-gsplit-dwarf", "-g"), ("-foffload-lto", "-fgpu-rdc")],
+    [
+        ("-fgpu-rdc",),
+        ("-save-temps=obj",),
+        ("-MD",),
+        ("-Wp,-MD,unit.d",),
+        ("-Xclang", "-dependency-file", "-Xclang", "unit.d", "-Xclang", "-MT", "-Xclang", "unit.o"),
+        ("-gsplit-dwarf", "-g"),
+        ("-g", "-gz"),
+        ("-fsave-optimization-record",),
+        ("-Xarch_gfx942", "-DV=15"),
+        ("-Xarch_device", "-DV=15"),
+    ],
 )
 def test_what_would_come_out_otherwise_is_left_to_the_compiler(tree: Tree, options: tuple[str, ...]) -> None:
-    tree.compile("gfx942", *options, launcher=False)
-    expected = tree.left
-    tree.compile("gfx942", *options)
-    assert tree.left == expected
+    text = (
+        f"{SOURCES['kernel']}#ifdef V\nint more = V;\n__attribute__((global)) void other(int) {{}}\n#endif\n"
+    )
+    made = []
+    for launcher in (False, True):
+        tree.compile("gfx942 gfx1100", *options, CUID, text=text, launcher=launcher)
+        files = {name: (tree.root / name).read_bytes() for name in sorted(tree.left | {"unit.o"})}
+        # Of kept files some have names of their own making.
+        made.append(sorted(files) if "-save-temps=obj" in options else files)
+        for name in tree.left:
+            (tree.root / name).unlink()
+    assert made[0] == made[1]
+
+
+def test_a_device_stays_one(tree: Tree) -> None:
+    """As a test of a configure script, whose result nobody wants."""
+    os.mkfifo(tree.root / "pipe")
+    with subprocess.Popen(["cat", tree.root / "pipe"], stdout=subprocess.PIPE) as reader:
+        tree.compile("gfx942", output="pipe")
+        assert reader.communicate()[0].startswith(b"\x7fELF")
+    assert (tree.root / "pipe").is_fifo()
+
+
+def test_units_of_two_directories_link_together(tree: Tree) -> None:
+    for name in ("one", "two"):
+        (tree.root / name).mkdir()
+        text = SOURCES["kernel"].replace("launch()", f"launch_{name}()").replace("bump", f"bump_{name}")
+        tree.compile("gfx942", text=text, folder=name)
+    words = ["ld.lld-19", "-shared", "one/unit.o", "two/unit.o", "-o", "both.so"]
+    linked = subprocess.run(words, cwd=tree.root, text=True, capture_output=True)
+    assert linked.returncode == 0, linked.stderr
+
+
+def test_an_end_by_a_signal_leaves_nothing(tree: Tree) -> None:
+    # Long enough: one function of many lines.
+    long = "".join(f"  x = x * {n}u + (x >> {n % 31});\n" for n in range(1, 10_000))
+    (tree.root / "unit.hip").write_text(
+        f"{HIP}__attribute__((global)) void k(unsigned *p) {{\n  unsigned x = *p;\n{long}  *p = x;\n}}\n"
+    )
+    words = [tree.work / "bin" / "record-hip", "clang++-19", "-x", "hip", "-nogpuinc", "-nogpulib", "-O1"]
+    words += ["--offload-arch=gfx942", "-c", "unit.hip", "-o", "unit.o"]
+    env = {**os.environ, "CCACHE_DIR": str(tree.root.parent / "ccache")}
+    with subprocess.Popen(words, cwd=tree.root, env=env, stderr=subprocess.DEVNULL) as child:
+        deadline = time.monotonic() + 60
+        units = tree.work / "units"
+        while time.monotonic() < deadline and not list(units.glob("*.host")):
+            time.sleep(0.01)
+        time.sleep(0.3)
+        child.send_signal(signal.SIGTERM)
+        assert child.wait(60) == -signal.SIGTERM
+    assert not list(units.glob("*.host")) and not (tree.root / "unit.o").exists()
 
 
 def test_a_fault_of_the_source_is_the_compilers_to_tell(tree: Tree) -> None:
