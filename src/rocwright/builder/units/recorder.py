@@ -174,6 +174,7 @@ else:
                 return None
             return _calls(words, _said([*words, "-###"], env))
         except Exception:
+            # Whatever is odd about a call, clang does it at once, as without this.
             return None
 
     def _by_target(
@@ -204,6 +205,7 @@ else:
             _replace(output, data)
             return 0, cpu, peak
         except Exception:
+            # As above: an object of another kind, a full disk.
             return None
         finally:
             _clean_up()
@@ -392,40 +394,58 @@ def _identity(name: str, root: str) -> str:
 
 # -- what clang does for several targets at once, as calls that do it one by one
 
-# Options with which a call is left alone: other stages and formats, files beside the object, words in a file.
+# Beginnings of options with which a call is left alone: other stages and formats, files beside the object,
+# words in a file, dependencies in another form.
 ALONE = (
-    *(
-        "--cuda-",
-        "--offload-host",
-        "--offload-device",
-        "--no-offload-arch",
-        "--no-cuda-gpu-arch",
-        "-fgpu-rdc",
-    ),
-    *("-flto", "-foffload-lto", "-fuse-cuid=none", "-S", "-E", "-emit-", "-fsyntax-only", "-gz", "-Wa,", "@"),
-    *("--save-temps", "-save-temps", "-gsplit-dwarf", "-ftime-trace", "-fstack-usage", "-save-stats", "-MJ"),
-    *(
-        "-fproc-stat-report",
-        "--coverage",
-        "-coverage",
-        "-ftest-coverage",
-        "-fprofile",
-        "-grecord",
-        "-frecord",
-    ),
-    *("-fsave-optimization", "-foptimization-record", "--serialize-diag", "-serialize-diag", "-gen-cdb"),
-    *(
-        "-fcrash-diagnostics",
-        "-index-",
-        "-dump",
-        "-parallel-jobs",
-        "--offload-jobs",
-        "-MG",
-        "-MV",
-        "-dependency-",
-    ),
-    # Dependencies in another form.
-    *("-Xclang=", "-Xpreprocessor", "-Wp,", "--write-", "--dependencies", "--user-dependencies"),
+    "--coverage",
+    "--cuda-",
+    "--dependencies",
+    "--no-cuda-gpu-arch",
+    "--no-offload-arch",
+    "--offload-device",
+    "--offload-host",
+    "--offload-jobs",
+    "--save-temps",
+    "--serialize-diag",
+    "--user-dependencies",
+    "--write-",
+    "-E",
+    "-MG",
+    "-MJ",
+    "-MV",
+    "-S",
+    "-Wa,",
+    "-Wp,",
+    "-Xclang=",
+    "-Xpreprocessor",
+    "-coverage",
+    "-dependency-",
+    "-dump",
+    "-emit-",
+    "-fcrash-diagnostics",
+    "-fgpu-rdc",
+    "-flto",
+    "-foffload-lto",
+    "-foptimization-record",
+    "-fproc-stat-report",
+    "-fprofile",
+    "-frecord",
+    "-fsave-optimization",
+    "-fstack-usage",
+    "-fsyntax-only",
+    "-ftest-coverage",
+    "-ftime-trace",
+    "-fuse-cuid=none",
+    "-gen-cdb",
+    "-grecord",
+    "-gsplit-dwarf",
+    "-gz",
+    "-index-",
+    "-parallel-jobs",
+    "-save-stats",
+    "-save-temps",
+    "-serialize-diag",
+    "@",
 )
 # Of dependencies only the host's half tells, as clang has it.
 DEPENDENCIES = ("-MD", "-MMD", "-MP")
@@ -438,7 +458,9 @@ def _can_be_apart(argv: list[str]) -> bool:
     hipcc is left alone: where no target is named, as for the host's half, it asks the machine for one.
     """
     program = argv[0].rpartition("/")[2]
-    if "clang" not in program or "-c" not in argv or any(word.startswith(ALONE) for word in argv[1:]):
+    if "clang" not in program or "-c" not in argv or argv.count("-o") != 1:
+        return False
+    if any(word.startswith(ALONE) for word in argv[1:]):
         return False
     # Where dependencies go by themselves, they go beside the object.
     depends = any(word in DEPENDENCIES for word in argv)
