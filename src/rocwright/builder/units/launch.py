@@ -118,8 +118,11 @@ KEYS = {"ccache": "CCACHE_NAMESPACE", "sccache": "SCCACHE_C_CUSTOM_CACHE_BUSTER"
 LINK = ("CMAKE_C_LINKER_LAUNCHER", "CMAKE_CXX_LINKER_LAUNCHER")
 # Tells the launchers, and whoever compares builds, for which targets device code is compiled.
 PART, PART_ROOT = "HIP_DEVICE_PART", "HIP_DEVICE_PART_ROOT"
-# Not imported: its text becomes programs, which run on Linux alone.
-_RECORDER = Path(__file__).with_name("recorder.py")
+# Not imported: copies lie beside the programs that import them, so that Python compiles them once. As part of
+# each program they were half of what a call took.
+_HERE = Path(__file__).parent
+_PACKAGE = __name__.rpartition(".")[0] + "."
+_MODULES = ("recorder.py", "by_target.py")
 
 
 # Variable, the compiler where nobody names one (torch's, for C++), and what stands in for it.
@@ -287,13 +290,15 @@ def write_launchers(
     A cache that is not on PATH is run by name all the same: it may be there later, and a launcher that finds
     none runs the compiler alone.
     """
+    bin_dir = work_dir / "bin"
+    for name in _MODULES:
+        _write(bin_dir / name, (_HERE / name).read_text(encoding="utf-8").replace(_PACKAGE, ""))
     for launcher in plan_launchers(cache=cache, cache_hip=cache_hip, caller=caller, keys=keys):
         behind = launcher.behind
         if behind and behind[0] in CACHES:
             behind = (find_cache(behind[0]), *behind[1:])
-        text = _program(msgspec.structs.replace(launcher, behind=behind), work_dir / "units")
-        target = work_dir / "bin" / launcher.name
-        _write_program(target, text)
+        program = msgspec.structs.replace(launcher, behind=behind)
+        _write(bin_dir / launcher.name, _program(program, bin_dir, work_dir / "units"), mode=0o755)
     (work_dir / "units").mkdir(parents=True, exist_ok=True)
 
 
@@ -306,24 +311,28 @@ def runs(program: Path) -> tuple[str, ...]:
     return tuple(ast.literal_eval(call.args[2])) if isinstance(call, ast.Call) else ()
 
 
-def _write_program(path: Path, text: str) -> None:
+def _write(path: Path, text: str, *, mode: int = 0o644) -> None:
     # One that a build runs at this moment stays as it is.
-    if not (path.exists() and os.access(path, os.X_OK) and path.read_text(encoding="utf-8") == text):
+    if not (path.exists() and path.read_text(encoding="utf-8") == text):
         write_text(path, text)
-        path.chmod(0o755)
+    if path.stat().st_mode & 0o777 != mode:
+        path.chmod(mode)
 
 
-def _program(launcher: Launcher, units: Path) -> str:
+def _program(launcher: Launcher, modules: Path, units: Path) -> str:
     """A file that /bin/sh starts and Python reads: a `#!` line takes no path with spaces, nor a long one."""
-    body = _RECORDER.read_text(encoding="utf-8")
-    first_lines = f"#!/bin/sh\n'''exec' {shlex.quote(sys.executable)} -I -S \"$0\" \"$@\"\n' '''\n"
+    python = shlex.quote(sys.executable)
+    argv, imported = "sys.argv[1:]", "run"
+    if launcher.variable:
+        argv, imported = f"[*compiler_of({launcher.variable!r}), *{argv}]", "compiler_of, run"
     more = f"{launcher.kind!r}, {list(launcher.behind)!r}, {str(units)!r}, {launcher.extra!r}"
-    call = f"run(sys.argv[1:], {more})"
-    if name := launcher.variable:
-        # Of the recorder's own modules.
-        words = f"_decode(posix.environ.get({name.encode()!r}, b'')).splitlines()"
-        unset = f"{launcher.name}: {name} is not set: rocwright build sets it"
-        call = f"run([*words, *sys.argv[1:]], {more}) if (words := {words}) else {unset!r}"
-    # The import from __future__ may stand behind a docstring only, and the header is one already.
-    body = body.replace("from __future__ import annotations\n", "", 1)
-    return f"{first_lines}from __future__ import annotations\n{body}\n\nimport sys\n\nsys.exit({call})\n"
+    return f"""#!/bin/sh
+'''exec' {python} -I -S "$0" "$@"
+' '''
+import sys
+
+sys.path.insert(0, {str(modules)!r})
+from recorder import {imported}
+
+sys.exit(run({argv}, {more}))
+"""

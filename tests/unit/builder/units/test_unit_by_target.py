@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from needs import needs
-from rocwright.builder.units import recorder
+from rocwright.builder.units.by_target import with_device_code
 from rocwright.builder.units.launch import write_launchers
 from rocwright.builder.units.logs import UnitRecord, read_units
 
@@ -237,9 +237,9 @@ def test_an_object_of_more_sections_than_its_header_can_count(tmp_path: Path) ->
         subprocess.run(words, check=True)
         objects.append((tmp_path / "x.o").read_bytes())
     assert int.from_bytes(objects[0][60:62], "little") == 0
-    assert recorder._with_device_code(objects[0], bundle) == objects[1]
+    assert with_device_code(objects[0], bundle) == objects[1]
 
 
 @pytest.mark.parametrize("data", [b"", b"\x7fELF\x01\x01" + bytes(58), b"MZ" + bytes(62)])
 def test_what_is_no_object_of_64_bits_is_left_alone(data: bytes) -> None:
-    assert recorder._with_device_code(data, b"bundle") is None
+    assert with_device_code(data, b"bundle") is None
