@@ -99,7 +99,7 @@ def plan_family(
         rocm=rocm,
         builds=tuple(builds),
         left_out=left_out,
-        notes=(*filter(None, [flash_note]), *family_notes(wanted, rocm, table, recipes, builds)),
+        notes=(*filter(None, [flash_note]), *family_notes(wanted, rocm, table, recipes, builds, trees)),
     )
 
 
@@ -248,13 +248,14 @@ def family_notes(
     table: RecipeTable,
     recipes: Sequence[Recipe],
     builds: Sequence[BuildPlan],
+    trees: Mapping[str, SourceFacts],
 ) -> tuple[str, ...]:
     """Sentences about a planned run, the costly ones first."""
     return (
         *_cost(wanted, table, recipes),
         *_missing(rocm, wanted),
         *_cache(wanted, builds),
-        *_unlaunched(wanted, rocm, table, builds),
+        *_unlaunched(wanted, rocm, table, [plan for plan in builds if not trees[plan.project].hip_language]),
         *_editable(builds),
         *_unknown(rocm, builds),
     )

@@ -18,6 +18,9 @@ _UPSTREAM = "refs/tags/THEROCK_UPSTREAM_DIFFBASE"
 _HIPIFIED = "refs/tags/THEROCK_HIPIFY_DIFFBASE"
 # What a tree is asked for when no pyproject.toml names a backend (PEP 517).
 _SETUPTOOLS = "setuptools.build_meta"
+_HIP_LANGUAGE = re.compile(
+    rb"^[^#\n]*\b(?:enable_language|project)\s*\([^)#]*\bHIP\b", re.IGNORECASE | re.MULTILINE
+)
 
 
 class SourceFacts(msgspec.Struct, frozen=True):
@@ -28,7 +31,8 @@ class SourceFacts(msgspec.Struct, frozen=True):
     (empty outside git), `source_date` its time in seconds since 1970. `setup` is the directory that holds
     setup.py, below the tree (`.`: the tree itself), and `has_setup` whether there is one: a pyproject.toml
     alone will do, too. `requires` are pyproject's build requirements, `cmake`
-    whether a CMakeLists.txt is there, `llvm_hash` what `cmake/llvm-hash.txt` begins with (triton).
+    whether a CMakeLists.txt is there, `hip_language` whether HIP is one of its languages, so that CMake calls
+    clang itself, `llvm_hash` what `cmake/llvm-hash.txt` begins with (triton).
     """
 
     directory: str
@@ -42,6 +46,7 @@ class SourceFacts(msgspec.Struct, frozen=True):
     build_env: dict[str, str] = {}
     requirements_files: tuple[str, ...] = ()
     cmake: bool = False
+    hip_language: bool = False
     llvm_hash: str = ""
 
 
@@ -93,6 +98,7 @@ def read_tree(recipe: Recipe, directory: Path) -> SourceFacts:
         build_env=_build_env(directory / "build_env.json"),
         requirements_files=tuple(name for name in recipe.requirements_files if (directory / name).is_file()),
         cmake=(directory / "CMakeLists.txt").is_file(),
+        hip_language=_has_hip_language(directory),
         llvm_hash=_llvm_hash(directory / "cmake" / "llvm-hash.txt"),
     )
 
@@ -149,6 +155,12 @@ def _build_env(path: Path) -> dict[str, str]:
                 f"{path.name} sets {name!r}, which {why}", where=path, next_step="check the sources out again"
             )
     return variables
+
+
+def _has_hip_language(directory: Path) -> bool:
+    """In its first file or in `cmake/`: what a project's build begins with."""
+    files = [directory / "CMakeLists.txt", *sorted((directory / "cmake").rglob("*.cmake"))]
+    return any(_HIP_LANGUAGE.search(path.read_bytes()) for path in files if path.is_file())
 
 
 def _llvm_hash(path: Path) -> str:

@@ -152,6 +152,15 @@ def test_an_older_hipcc_has_no_launcher() -> None:
     part = family(rocm=older, part=("gfx942",), table=msgspec.structs.replace(table, recipe=tuple(some)))
     (note,) = (note for note in part.notes if "HIP_CLANG_LAUNCHER" in note)
     assert "hipcc compiles for triton, torchaudio, torchvision, apex (" in note
+    # Where HIP is a language of CMake's, it has CMake's launcher.
+    apart = {
+        name: msgspec.structs.replace(tree, hip_language=name != "apex")
+        for name, tree in trees("/b/").items()
+    }
+    (note,) = (
+        note for note in family(rocm=older, cache="ccache", trees=apart).notes if "HIP_CLANG_LAUNCHER" in note
+    )
+    assert "HIP code of apex: " in note
 
 
 # ---- what targets cost ----

@@ -60,6 +60,31 @@ def test_a_tree_without_git(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("file", "text", "expected"),
+    [
+        ("CMakeLists.txt", "project(x LANGUAGES CXX HIP)\n", True),
+        (
+            "CMakeLists.txt",
+            "project(\n  x\n  LANGUAGES CXX\n)\nif(GPU)\n  enable_language ( HIP )\nendif()\n",
+            True,
+        ),
+        ("cmake/gpu/hip.cmake", b"# \xe9\nENABLE_LANGUAGE(HIP OPTIONAL)\n", True),
+        ("CMakeLists.txt", "# enable_language(HIP)\nproject(hipster LANGUAGES CXX) # and HIP\n", False),
+        ("CMakeLists.txt", "project(x LANGUAGES CXX)\nfind_package(HIP REQUIRED)\n", False),
+        ("csrc/hip.cmake", "enable_language(HIP)\n", False),
+    ],
+)
+def test_hip_is_a_language_where_cmake_is_told_so(
+    tmp_path: Path, file: str, text: str | bytes, expected: bool
+) -> None:
+    write(tmp_path, {"version.txt": "1\n", "setup.py": ""})
+    path = tmp_path / file
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    assert read_tree(TORCH, tmp_path).hip_language == expected
+
+
 def test_setup_py_is_looked_for_in_both_places(tmp_path: Path) -> None:
     older, newer = tmp_path / "older", tmp_path / "newer"
     write(older, {"python/setup.py": "", "python/requirements.txt": ""})
