@@ -18,8 +18,14 @@ _UPSTREAM = "refs/tags/THEROCK_UPSTREAM_DIFFBASE"
 _HIPIFIED = "refs/tags/THEROCK_HIPIFY_DIFFBASE"
 # What a tree is asked for when no pyproject.toml names a backend (PEP 517).
 _SETUPTOOLS = "setuptools.build_meta"
+# What may hold anything in a CMake file, and what makes HIP one of its languages.
+_OPAQUE = re.compile(rb'"(?:[^"\\]|\\.)*"|#\[(=*)\[.*?\]\1\]|#[^\n]*', re.DOTALL)
 _HIP_LANGUAGE = re.compile(
-    rb"^[^#\n]*\b(?:enable_language|project)\s*\([^)#]*\bHIP\b", re.IGNORECASE | re.MULTILINE
+    rb"\b(?:enable_language\s*\(|project\s*\([^)]*\sLANGUAGES\s)(?:[^)]*\s)?\s*HIP[\s)]", re.IGNORECASE
+)
+# Of the module FindHIP, which has hipcc compile.
+_FIND_HIP = re.compile(
+    rb"\bhip_add_(?:library|executable)\b|\bfind_package\s*\(\s*HIP\b|\bHIP_SOURCE_PROPERTY_FORMAT\b"
 )
 
 
@@ -158,9 +164,10 @@ def _build_env(path: Path) -> dict[str, str]:
 
 
 def _has_hip_language(directory: Path) -> bool:
-    """In its first file or in `cmake/`: what a project's build begins with."""
+    """Whether its CMakeLists.txt or a file in `cmake/` enables HIP, and none asks for hipcc's module."""
     files = [directory / "CMakeLists.txt", *sorted((directory / "cmake").rglob("*.cmake"))]
-    return any(_HIP_LANGUAGE.search(path.read_bytes()) for path in files if path.is_file())
+    texts = [_OPAQUE.sub(b"", path.read_bytes()) for path in files if path.is_file()]
+    return any(map(_HIP_LANGUAGE.search, texts)) and not any(map(_FIND_HIP.search, texts))
 
 
 def _llvm_hash(path: Path) -> str:

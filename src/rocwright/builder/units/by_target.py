@@ -1,6 +1,6 @@
 """What clang does for several targets at once, as calls that do it one by one, and their object put together.
 
-For the launchers (`recorder.py`): words of commands and bytes of objects only, without an import.
+For the launchers (`recorder.py`): words and bytes only, since what it imports every call waits for.
 """
 
 from __future__ import annotations

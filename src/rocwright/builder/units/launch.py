@@ -9,6 +9,7 @@ CXX name programs that run them. Linux only records; on Windows the cache is the
 from __future__ import annotations
 
 import ast
+import hashlib
 import os
 import re
 import shlex
@@ -21,7 +22,7 @@ import msgspec
 from rocwright.builder.decide.plan import CACHES
 from rocwright.builder.units.caches import find_cache
 from rocwright.errors import UsageError
-from rocwright.system.files import write_text
+from rocwright.system.files import remove_tree, write_text
 from rocwright.system.limits import Memory
 
 # Part of the available memory that compilers may fill; the rest is for the page cache and for others.
@@ -118,11 +119,11 @@ KEYS = {"ccache": "CCACHE_NAMESPACE", "sccache": "SCCACHE_C_CUSTOM_CACHE_BUSTER"
 LINK = ("CMAKE_C_LINKER_LAUNCHER", "CMAKE_CXX_LINKER_LAUNCHER")
 # Tells the launchers, and whoever compares builds, for which targets device code is compiled.
 PART, PART_ROOT = "HIP_DEVICE_PART", "HIP_DEVICE_PART_ROOT"
-# Not imported: copies lie beside the programs that import them, so that Python compiles them once. As part of
-# each program they were half of what a call took.
+# Not imported: copies lie below the programs that import them, so that Python compiles them once. As part of
+# each program they were more than a third of what a call took.
 _HERE = Path(__file__).parent
 _PACKAGE = __name__.rpartition(".")[0] + "."
-_MODULES = ("recorder.py", "by_target.py")
+_MODULES = ("by_target.py", "recorder.py")
 
 
 # Variable, the compiler where nobody names one (torch's, for C++), and what stands in for it.
@@ -291,14 +292,13 @@ def write_launchers(
     none runs the compiler alone.
     """
     bin_dir = work_dir / "bin"
-    for name in _MODULES:
-        _write(bin_dir / name, (_HERE / name).read_text(encoding="utf-8").replace(_PACKAGE, ""))
+    modules = _write_modules(bin_dir)
     for launcher in plan_launchers(cache=cache, cache_hip=cache_hip, caller=caller, keys=keys):
         behind = launcher.behind
         if behind and behind[0] in CACHES:
             behind = (find_cache(behind[0]), *behind[1:])
         program = msgspec.structs.replace(launcher, behind=behind)
-        _write(bin_dir / launcher.name, _program(program, bin_dir, work_dir / "units"), mode=0o755)
+        _write(bin_dir / launcher.name, _program(program, modules, work_dir / "units"), program=True)
     (work_dir / "units").mkdir(parents=True, exist_ok=True)
 
 
@@ -311,15 +311,32 @@ def runs(program: Path) -> tuple[str, ...]:
     return tuple(ast.literal_eval(call.args[2])) if isinstance(call, ast.Call) else ()
 
 
-def _write(path: Path, text: str, *, mode: int = 0o644) -> None:
+def _write_modules(bin_dir: Path) -> str:
+    """Write what the programs import; the name of its directory, which is another one for another text."""
+    texts = {name: (_HERE / name).read_text(encoding="utf-8").replace(_PACKAGE, "") for name in _MODULES}
+    digest = hashlib.sha256("".join(texts.values()).encode()).hexdigest()
+    modules = bin_dir / f"recorder-{digest[:8]}"
+    # What Python kept when a disk was full is half a file, with the time of a whole one.
+    remove_tree(modules / "__pycache__")
+    for name, text in texts.items():
+        _write(modules / name, text)
+    return modules.name
+
+
+def _write(path: Path, text: str, *, program: bool = False) -> None:
     # One that a build runs at this moment stays as it is.
-    if not (path.exists() and path.read_text(encoding="utf-8") == text):
-        write_text(path, text)
-    if path.stat().st_mode & 0o777 != mode:
-        path.chmod(mode)
+    if (
+        path.exists()
+        and path.read_text(encoding="utf-8") == text
+        and (not program or os.access(path, os.X_OK))
+    ):
+        return
+    write_text(path, text)
+    if program:
+        path.chmod(0o755)
 
 
-def _program(launcher: Launcher, modules: Path, units: Path) -> str:
+def _program(launcher: Launcher, modules: str, units: Path) -> str:
     """A file that /bin/sh starts and Python reads: a `#!` line takes no path with spaces, nor a long one."""
     python = shlex.quote(sys.executable)
     argv, imported = "sys.argv[1:]", "run"
@@ -331,8 +348,12 @@ def _program(launcher: Launcher, modules: Path, units: Path) -> str:
 ' '''
 import sys
 
-sys.path.insert(0, {str(modules)!r})
-from recorder import {imported}
+sys.path.insert(0, sys.argv[0].rpartition("/")[0] + "/{modules}")
+try:
+    from recorder import {imported}
+except Exception:  # What Python kept of it may be half a file.
+    sys.pycache_prefix = "/dev/null"
+    from recorder import {imported}
 
 sys.exit(run({argv}, {more}))
 """

@@ -1,9 +1,9 @@
 """Runs a compiler and writes down what it cost: the body of the generated launchers.
 
 Stands before every compiler call of a build, so it must be quick to start and must never be the reason why
-a build fails: it imports built-in modules and `by_target` only, runs with `python -I -S`, and whatever goes
+a build fails: but for `by_target` it imports what is built in, runs with `python -I -S`, and whatever goes
 wrong with a record loses the record. The compiler keeps its streams, exit code and signals. `launch.py`
-writes copies of both files beside the launchers; a copy knows nothing of rocwright.
+writes copies of both files below the launchers; a copy knows nothing of rocwright.
 """
 
 from __future__ import annotations

@@ -72,6 +72,20 @@ def test_a_tree_without_git(tmp_path: Path) -> None:
         ("cmake/gpu/hip.cmake", b"# \xe9\nENABLE_LANGUAGE(HIP OPTIONAL)\n", True),
         ("CMakeLists.txt", "# enable_language(HIP)\nproject(hipster LANGUAGES CXX) # and HIP\n", False),
         ("CMakeLists.txt", "project(x LANGUAGES CXX)\nfind_package(HIP REQUIRED)\n", False),
+        (
+            "CMakeLists.txt",
+            "project(my-hip LANGUAGES CXX)\nproject(HIP CXX)\nproject(x DESCRIPTION HIP)\n",
+            False,
+        ),
+        (
+            "CMakeLists.txt",
+            'project(x DESCRIPTION "LANGUAGES HIP )")\n#[[\nenable_language(HIP)\n]]\n',
+            False,
+        ),
+        ("CMakeLists.txt", "project(x # )\n  LANGUAGES CXX\n  HIP)\n", True),
+        ("CMakeLists.txt", "enable_language(HIP)\nhip_add_library(x x.hip)\n", False),
+        ("cmake/hip.cmake", "enable_language(HIP)\nfind_package(HIP 1.0 MODULE)\n", False),
+        ("cmake/hip.cmake", "enable_language(HIP)\nfind_package(hip CONFIG)\n", True),
         ("csrc/hip.cmake", "enable_language(HIP)\n", False),
     ],
 )

@@ -132,8 +132,23 @@ def test_launchers_that_run_already_are_not_written_again(tmp_path):
     write_launchers(tmp_path)
     assert (launcher.stat().st_ino, os.access(launcher, os.X_OK)) == (before, True)
     launcher.write_text("half")
+    (module,) = launcher.parent.glob("*/recorder.py")
+    module.write_text("half")
     write_launchers(tmp_path)
     assert launcher.read_text().startswith("#!/bin/sh\n")
+    assert "def run(" in module.read_text()
+
+
+def test_launchers_that_others_may_write_to_stay_so(tmp_path):
+    """A work directory of several users: only the owner of a file may change its mode."""
+    write_launchers(tmp_path)
+    launcher = tmp_path / "bin" / "record-host"
+    launcher.chmod(0o775)
+    write_launchers(tmp_path)
+    assert launcher.stat().st_mode & 0o777 == 0o775
+    launcher.chmod(0o664)
+    write_launchers(tmp_path)
+    assert os.access(launcher, os.X_OK)
 
 
 def test_a_build_without_launchers_gets_programs_that_stand_in_for_its_compilers(tmp_path):

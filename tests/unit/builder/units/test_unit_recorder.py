@@ -178,6 +178,32 @@ def test_what_happens_to_records_never_breaks_a_compilation(bench, state):
         assert (done.returncode, done.stdout, done.stderr) == (0, "compiled\n", "")
 
 
+@pytest.mark.parametrize("kept", [0, 12, 40, 1000])
+def test_half_a_file_of_pythons_is_passed_over_and_goes_with_the_next_build(bench, kept):
+    """As Python leaves it on a full disk: whole by its head, cut off behind it."""
+    bench.launchers()
+    words = ("record-host", bench.program("cc", "echo compiled"), "-c", "x.c", "-o", "x.o")
+    bench.run(*words)
+    compiled = list(bench.work.glob("bin/*/__pycache__/*.pyc"))
+    assert {path.name.partition(".")[0] for path in compiled} == {"recorder", "by_target"}
+    for path in compiled:
+        path.write_bytes(path.read_bytes()[:kept])
+    done = bench.run(*words)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "compiled\n", "")
+    assert len(bench.records) == 2
+    bench.launchers()
+    assert not any(path.exists() for path in compiled)
+
+
+def test_a_work_directory_may_be_elsewhere_when_its_launchers_are_called(bench):
+    bench.launchers()
+    compiler = bench.program("cc", "echo compiled")
+    bench.work = bench.work.rename(bench.root / "moved \u00e9")
+    for environment in ({}, {"LC_ALL": "C"}):
+        done = bench.run("record-host", compiler, "-c", "x.c", "-o", "x.o", **environment)
+        assert (done.returncode, done.stdout) == (0, "compiled\n")
+
+
 def test_a_compiler_that_is_not_there(bench):
     bench.launchers()
     done = bench.run("record-host", bench.root / "nowhere" / "cc", "-c", "x.c", "-o", "x.o")
