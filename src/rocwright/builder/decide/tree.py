@@ -25,7 +25,7 @@ _HIP_LANGUAGE = re.compile(
 )
 # Of the module FindHIP, which has hipcc compile.
 _FIND_HIP = re.compile(
-    rb"\bhip_add_(?:library|executable)\b|\bfind_package\s*\(\s*HIP\b|\bHIP_SOURCE_PROPERTY_FORMAT\b"
+    rb"\bhip_add_(?:library|executable)\b|\bfind_package\w*\s*\(\s*HIP\b|\bHIP_SOURCE_PROPERTY_FORMAT\b"
 )
 
 

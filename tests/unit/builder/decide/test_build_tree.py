@@ -84,7 +84,7 @@ def test_a_tree_without_git(tmp_path: Path) -> None:
         ),
         ("CMakeLists.txt", "project(x # )\n  LANGUAGES CXX\n  HIP)\n", True),
         ("CMakeLists.txt", "enable_language(HIP)\nhip_add_library(x x.hip)\n", False),
-        ("cmake/hip.cmake", "enable_language(HIP)\nfind_package(HIP 1.0 MODULE)\n", False),
+        ("cmake/hip.cmake", "enable_language(HIP)\nfind_package_and_tell(HIP 1.0)\n", False),
         ("cmake/hip.cmake", "enable_language(HIP)\nfind_package(hip CONFIG)\n", True),
         ("csrc/hip.cmake", "enable_language(HIP)\n", False),
     ],
