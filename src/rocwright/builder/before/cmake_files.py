@@ -14,6 +14,7 @@ from rocwright.builder.before.fetching import (
     only_what_lacks,
     updates_submodules,
 )
+from rocwright.builder.decide.cmake import OPAQUE, cmake_text
 from rocwright.system.files import walk_files
 
 _CMAKE = re.compile(
@@ -22,8 +23,6 @@ _CMAKE = re.compile(
     r"|configure_file|set)\s*\(",
     re.IGNORECASE,
 )
-# What may hold anything, from left to right: an escape, a text, a text in brackets, a comment.
-_OPAQUE = re.compile(r"""\\.|"(?:[^"\\]|\\.)*"|#?\[(?P<equals>=*)\[.*?\](?P=equals)\]|#[^\n]*""", re.DOTALL)
 _PAREN = re.compile(r"[()]")
 _REMOTE = re.compile(r"\b(GIT_REPOSITORY|URL|GITHUB_REPOSITORY|SVN_REPOSITORY)\b|gh:|://")
 # An address, as it stands there.
@@ -62,9 +61,9 @@ class _Command(NamedTuple):
 
 
 def _commands(path: Path) -> Iterator[_Command]:
-    whole = _text(path)
-    text = _OPAQUE.sub(lambda found: _blank(found[0]) if found[0].startswith("#") else found[0], whole)
-    bare = _OPAQUE.sub(lambda found: _blank(found[0]), whole)
+    whole = cmake_text(path)
+    text = OPAQUE.sub(lambda found: _blank(found[0]) if found[0].startswith("#") else found[0], whole)
+    bare = OPAQUE.sub(lambda found: _blank(found[0]), whole)
     inside: list[str] = []
     left = False
     for found in _CMAKE.finditer(bare):
@@ -208,10 +207,3 @@ def _fetches(what: str, args: str) -> bool:
     return what in ("fetchcontent_declare", "externalproject_add", "cpmaddpackage") and bool(
         _REMOTE.search(args)
     )
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""

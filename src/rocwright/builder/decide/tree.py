@@ -7,6 +7,7 @@ from pathlib import Path
 
 import msgspec
 
+from rocwright.builder.decide.cmake import has_hip_language
 from rocwright.builder.decide.recipe import Recipe
 from rocwright.errors import InvalidData, InvalidInput, UsageError
 from rocwright.model.build_env import variable_problem
@@ -18,15 +19,6 @@ _UPSTREAM = "refs/tags/THEROCK_UPSTREAM_DIFFBASE"
 _HIPIFIED = "refs/tags/THEROCK_HIPIFY_DIFFBASE"
 # What a tree is asked for when no pyproject.toml names a backend (PEP 517).
 _SETUPTOOLS = "setuptools.build_meta"
-# What may hold anything in a CMake file, and what makes HIP one of its languages.
-_OPAQUE = re.compile(rb'"(?:[^"\\]|\\.)*"|#\[(=*)\[.*?\]\1\]|#[^\n]*', re.DOTALL)
-_HIP_LANGUAGE = re.compile(
-    rb"\b(?:enable_language\s*\(|project\s*\([^)]*\sLANGUAGES\s)(?:[^)]*\s)?\s*HIP[\s)]", re.IGNORECASE
-)
-# Of the module FindHIP, which has hipcc compile.
-_FIND_HIP = re.compile(
-    rb"\bhip_add_(?:library|executable)\b|\bfind_package\w*\s*\(\s*HIP\b|\bHIP_SOURCE_PROPERTY_FORMAT\b"
-)
 
 
 class SourceFacts(msgspec.Struct, frozen=True):
@@ -104,7 +96,7 @@ def read_tree(recipe: Recipe, directory: Path) -> SourceFacts:
         build_env=_build_env(directory / "build_env.json"),
         requirements_files=tuple(name for name in recipe.requirements_files if (directory / name).is_file()),
         cmake=(directory / "CMakeLists.txt").is_file(),
-        hip_language=_has_hip_language(directory),
+        hip_language=has_hip_language(directory),
         llvm_hash=_llvm_hash(directory / "cmake" / "llvm-hash.txt"),
     )
 
@@ -161,13 +153,6 @@ def _build_env(path: Path) -> dict[str, str]:
                 f"{path.name} sets {name!r}, which {why}", where=path, next_step="check the sources out again"
             )
     return variables
-
-
-def _has_hip_language(directory: Path) -> bool:
-    """Whether its CMakeLists.txt or a file in `cmake/` enables HIP, and none asks for hipcc's module."""
-    files = [directory / "CMakeLists.txt", *sorted((directory / "cmake").rglob("*.cmake"))]
-    texts = [_OPAQUE.sub(b"", path.read_bytes()) for path in files if path.is_file()]
-    return any(map(_HIP_LANGUAGE.search, texts)) and not any(map(_FIND_HIP.search, texts))
 
 
 def _llvm_hash(path: Path) -> str:

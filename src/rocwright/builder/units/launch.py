@@ -339,10 +339,9 @@ def _write(path: Path, text: str, *, program: bool = False) -> None:
 def _program(launcher: Launcher, modules: str, units: Path) -> str:
     """A file that /bin/sh starts and Python reads: a `#!` line takes no path with spaces, nor a long one."""
     python = shlex.quote(sys.executable)
-    argv, imported = "sys.argv[1:]", "run"
-    if launcher.variable:
-        argv, imported = f"[*compiler_of({launcher.variable!r}), *{argv}]", "compiler_of, run"
     more = f"{launcher.kind!r}, {list(launcher.behind)!r}, {str(units)!r}, {launcher.extra!r}"
+    if launcher.variable:
+        more += f", {launcher.variable!r}"
     return f"""#!/bin/sh
 '''exec' {python} -I -S "$0" "$@"
 ' '''
@@ -350,10 +349,10 @@ import sys
 
 sys.path.insert(0, sys.argv[0].rpartition("/")[0] + "/{modules}")
 try:
-    from recorder import {imported}
+    from recorder import run
 except Exception:  # What Python kept of it may be half a file.
     sys.pycache_prefix = "/dev/null"
-    from recorder import {imported}
+    from recorder import run
 
-sys.exit(run({argv}, {more}))
+sys.exit(run(sys.argv[1:], {more}))
 """

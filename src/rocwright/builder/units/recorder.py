@@ -28,13 +28,16 @@ MOST_BYTES = 60_000
 
 if sys.platform == "win32":
 
-    def run(argv: list[str], kind: str, cache: list[str], directory: str, extra: dict[str, str]) -> int:
+    def run(
+        argv: list[str],
+        kind: str,
+        cache: list[str],
+        directory: str,
+        extra: dict[str, str],
+        variable: str = "",
+    ) -> int:
         """No shell starts launchers here, so none are written (`launch.py`)."""
         raise NotImplementedError("compilers are recorded on Linux only: build without the launchers")
-
-    def compiler_of(variable: str) -> list[str]:
-        """As `run`."""
-        raise NotImplementedError("compilers are recorded on Linux only")
 
     def _here() -> str:
         """The directory that calls run in."""
@@ -51,13 +54,23 @@ else:
     LITTER: list[str] = []
     _here = posix.getcwd
 
-    def run(argv: list[str], kind: str, cache: list[str], directory: str, extra: dict[str, str]) -> int:
+    def run(
+        argv: list[str],
+        kind: str,
+        cache: list[str],
+        directory: str,
+        extra: dict[str, str],
+        variable: str = "",
+    ) -> int:
         """Run `argv`, behind `cache` when there is one, and append a record below `directory`.
 
         `kind` is what the launcher stands before: `hip`, `link`, or `host`, which looks at the command
-        itself. `extra` are variables for the compiler cache, unless the environment has them. Returns the
-        exit code; a compiler that died of a signal takes this process along.
+        itself. `extra` are variables for the compiler cache, unless the environment has them. The compiler is
+        the one that `variable` names, where one is given, else the first word. Returns the exit code; a
+        compiler that died of a signal takes this process along.
         """
+        if variable:
+            argv = [*_compiler_of(variable), *argv]
         if not argv:
             return 2
         env = {_decode(name): _decode(value) for name, value in posix.environ.items()}
@@ -114,7 +127,7 @@ else:
             pass
         return status
 
-    def compiler_of(variable: str) -> list[str]:
+    def _compiler_of(variable: str) -> list[str]:
         """The words that a variable has, in lines; ends this process where there are none."""
         words = _decode(posix.environ.get(variable.encode(), b"")).splitlines()
         program = sys.argv[0].rpartition("/")[2]
